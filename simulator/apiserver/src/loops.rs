@@ -1,0 +1,49 @@
+//! Control loops as actors with mailboxes: garbage collector, namespaces, StatefulSet, claims, ….
+//!
+//! A loop reads the store and decides; it never writes. What it wants done leaves it as requests,
+//! which the driver sends through the same pipeline as everybody else's, one at a time, in order,
+//! stopping at the first that is refused. Who moves next is the driver's choice, so "the garbage
+//! collector was faster than the operator" can be asked for.
+
+use jiff::Timestamp;
+
+use crate::control_plane::View;
+use crate::request::{Request, Response};
+use crate::watch::LogEntry;
+
+/// One control loop. Implementations are plain data: cloning one forks it.
+pub trait ControlLoop: Send + Sync {
+    /// Name as in kube-controller-manager (`garbage-collector-controller`), used by `--controllers`
+    /// and in traces.
+    fn name(&self) -> &'static str;
+
+    /// A change was committed: put what it concerns into the mailbox. Must be cheap; runs for every
+    /// entry of the log, in order.
+    fn notice(&mut self, entry: &LogEntry, view: &View<'_>, now: Timestamp);
+
+    /// When the next item of the mailbox is due; `None` when the mailbox is empty. Not after `now`
+    /// means runnable.
+    fn due(&self) -> Option<Timestamp>;
+
+    /// Takes the next due item and answers what to send for it. An item that needs nothing yields an
+    /// empty list.
+    fn work(&mut self, view: &View<'_>, now: Timestamp) -> Work;
+
+    /// What came of [`ControlLoop::work`]: one response for each request that was sent (fewer than
+    /// planned when one was refused). The loop decides whether to try again and when.
+    fn done(&mut self, work: &Work, responses: &[Response], view: &View<'_>, now: Timestamp);
+
+    /// A copy, for a fork of the control plane.
+    fn fork(&self) -> Box<dyn ControlLoop>;
+}
+
+/// What a loop wants done for one item.
+#[derive(Clone, Debug, Default)]
+pub struct Work {
+    /// The item, for traces and for [`ControlLoop::done`], for example `statefulset default/web`.
+    pub item: String,
+    /// Requests to send, in order.
+    pub requests: Vec<Request>,
+    /// Also send the rest after one was refused (event records and best-effort clean-up).
+    pub keep_going: bool,
+}
