@@ -128,7 +128,8 @@ impl SchemaSet {
             match keyword.as_str() {
                 "$ref" => node.alias = value.as_str().map(|path| path.rsplit('/').next().unwrap_or(path).to_owned()),
                 "allOf" if value.as_array().is_some_and(|all| all.len() == 1 && all[0].get("$ref").is_some()) => {
-                    node.alias = value[0]["$ref"].as_str().map(|path| path.rsplit('/').next().unwrap_or(path).to_owned());
+                    node.alias =
+                        value[0]["$ref"].as_str().map(|path| path.rsplit('/').next().unwrap_or(path).to_owned());
                 }
                 "type" => node.type_ = text(value),
                 "format" => node.format = text(value),
