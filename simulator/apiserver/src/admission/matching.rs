@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Attributes, Context, Operation};
 use crate::error::ApiError;
-use crate::object::ObjectExt;
+use crate::object::{Object, ObjectExt};
 use crate::resource::{GroupResource, GroupVersionKind, Resource};
 use crate::selector::LabelSelector;
 
@@ -205,5 +205,26 @@ impl Criteria {
             Some(namespace) => Ok(self.namespace_selector.matches(&namespace.value()["metadata"]["labels"])),
             None => Err(ApiError::not_found(&namespaces, &attributes.namespace)),
         }
+    }
+}
+
+/// The objects of a write in the version that was matched.
+#[derive(Clone, Debug)]
+pub(super) struct Shown {
+    pub(super) object: Option<Object>,
+    pub(super) old_object: Option<Object>,
+}
+
+impl Matched {
+    /// The objects of the write as a webhook or policy sees them.
+    ///
+    /// # Errors
+    /// When they cannot be converted.
+    pub(super) fn show(&self, attributes: &Attributes, context: &Context<'_>) -> Result<Shown, ApiError> {
+        let convert = |object: &Option<Object>| match object {
+            Some(object) if self.kind != attributes.kind => context.interfaces.convert(object, &self.kind).map(Some),
+            other => Ok(other.clone()),
+        };
+        Ok(Shown { object: convert(&attributes.object)?, old_object: convert(&attributes.old_object)? })
     }
 }
