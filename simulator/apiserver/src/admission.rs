@@ -107,6 +107,21 @@ impl Attributes {
         &*of.group == group && &*of.resource == resource
     }
 
+    /// Is the object itself a configuration of admission? Those are exempt from webhooks and policies, or
+    /// a broken one could not be repaired.
+    fn configures_admission(&self) -> bool {
+        &*self.resource.group_resource.group == "admissionregistration.k8s.io"
+            && matches!(
+                &*self.resource.group_resource.resource,
+                "mutatingwebhookconfigurations"
+                    | "validatingwebhookconfigurations"
+                    | "mutatingadmissionpolicies"
+                    | "mutatingadmissionpolicybindings"
+                    | "validatingadmissionpolicies"
+                    | "validatingadmissionpolicybindings"
+            )
+    }
+
     /// The refusal of an admission plugin: 403 with the best name there is.
     fn forbidden(&self, why: &str) -> ApiError {
         let generated = |field| self.object.as_ref().map_or("", |object| object.meta(field));

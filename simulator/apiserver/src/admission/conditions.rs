@@ -128,7 +128,8 @@ pub(super) struct Conditions {
 impl Conditions {
     /// Compiles `matchConditions`.
     pub(super) fn compile(conditions: &Value, ignores_failure: bool) -> Self {
-        let texts = conditions.as_array().into_iter().flatten().filter_map(|condition| condition["expression"].as_str());
+        let texts =
+            conditions.as_array().into_iter().flatten().filter_map(|condition| condition["expression"].as_str());
         Self { expressions: texts.map(Expression::compile).collect(), ignores_failure }
     }
 

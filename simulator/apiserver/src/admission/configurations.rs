@@ -84,9 +84,9 @@ impl Configurations {
 
     /// Policies by name, each with its bindings by name.
     pub(super) fn policies(&self) -> impl Iterator<Item = (&Arc<Policy>, impl Iterator<Item = &Arc<Binding>>)> {
-        self.policies.iter().map(|(name, policy)| {
-            (policy, self.bindings.values().filter(move |binding| binding.policy_name() == name))
-        })
+        self.policies
+            .iter()
+            .map(|(name, policy)| (policy, self.bindings.values().filter(move |binding| binding.policy_name() == name)))
     }
 }
 

@@ -176,7 +176,10 @@ impl Criteria {
         })?;
         Some(Matched {
             resource: Arc::clone(other),
-            kind: other.subresource(&attributes.subresource).map_or(&other.kind, |subresource| &subresource.kind).clone(),
+            kind: other
+                .subresource(&attributes.subresource)
+                .map_or(&other.kind, |subresource| &subresource.kind)
+                .clone(),
         })
     }
 

@@ -109,8 +109,8 @@ pub(super) fn read(answer: &WebhookAnswer, webhook: &Webhook, uid: &str, mutatin
 /// Decodes a body as the review that was expected; a `Status` is an error, as client-go has it.
 fn decode(body: &[u8], webhook: &Webhook) -> Result<Value, String> {
     let version = webhook.review_version;
-    let review: Value = crate::http::go_json(body)
-        .map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?;
+    let review: Value =
+        serde_json::from_slice(body).map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?;
     if !review.is_object() {
         let found = match &review {
             Value::Array(_) => "array",
@@ -171,8 +171,10 @@ fn unexpected(code: u16, content_type: &str, body: &[u8]) -> String {
         422 => "the server rejected our request due to an error in our request".to_owned(),
         429 => "the server has received too many requests and has asked us to try again later".to_owned(),
         503 => "the server is currently unable to handle the request".to_owned(),
-        504 => "the server was unable to return a response in the time allotted, but may still be processing the request"
-            .to_owned(),
+        504 => {
+            "the server was unable to return a response in the time allotted, but may still be processing the request"
+                .to_owned()
+        }
         500.. => format!("an error on the server ({text:?}) has prevented the request from succeeding"),
         _ => format!("the server responded with the status code {code} but did not return more information"),
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::conditions::Conditions;
+use super::conditions::{Bindings, Conditions};
 use super::matching::{Criteria, Matched};
 use super::{Attributes, Context};
 use crate::error::ApiError;
@@ -72,7 +72,7 @@ impl Webhook {
                 .find_map(|version| ["v1", "v1beta1"].into_iter().find(|spoken| *spoken == version))
                 .unwrap_or("v1"),
             criteria: Criteria::read(webhook, "rules", false),
-            conditions: Conditions::compile(&webhook["matchConditions"], ignores_failure, &[]),
+            conditions: Conditions::compile(&webhook["matchConditions"], ignores_failure),
         }
     }
 
@@ -90,12 +90,10 @@ impl Webhook {
             return Ok(Some(matched));
         }
         let shown = matched.show(attributes, context)?;
-        match self.conditions.hold(&shown, attributes, &matched, context) {
+        match self.conditions.hold(&Bindings::new(&shown, attributes, &matched)) {
             Ok(true) => Ok(Some(matched)),
             Ok(false) => Ok(None),
-            Err(why) => {
-                Err(ApiError::forbidden(&attributes.resource.group_resource, &attributes.name, &why))
-            }
+            Err(why) => Err(ApiError::forbidden(&attributes.resource.group_resource, &attributes.name, &why)),
         }
     }
 
