@@ -90,19 +90,38 @@ pub struct Node {
     pub name: Option<String>,
     /// A `$ref` or single `allOf` that this node stands for.
     alias: Option<String>,
+    /// Where the reference leads.
+    target: Option<u32>,
 }
 
 impl SchemaSet {
     /// Reads named schemas (`components.schemas` of OpenAPI v3).
     #[must_use]
-    pub fn from_named(schemas: &serde_json::Map<String, Value>) -> Arc<Self> {
+    pub fn from_named(schemas: serde_json::Map<String, Value>) -> Arc<Self> {
         let mut set = Self::default();
         for (name, schema) in schemas {
-            let id = set.add(schema);
+            let id = set.add(&schema);
             set.nodes[id as usize].name = Some(name.clone());
-            set.named.insert(name.clone(), id);
+            set.named.insert(name, id);
         }
+        set.resolve();
         Arc::new(set)
+    }
+
+    /// Follows every reference once, so that walking a schema looks up no names.
+    fn resolve(&mut self) {
+        for id in 0..self.nodes.len() {
+            // References to references do not occur more than once upstream; the bound keeps a
+            // malformed set from looping.
+            let mut target = id;
+            for _ in 0..8 {
+                match self.nodes[target].alias.as_deref().and_then(|name| self.named.get(name)) {
+                    Some(next) => target = *next as usize,
+                    None => break,
+                }
+            }
+            self.nodes[id].target = (target != id).then(|| u32::try_from(target).expect("ids are u32"));
+        }
     }
 
     /// Reads one schema without references, such as a definition's `openAPIV3Schema`.
@@ -128,7 +147,8 @@ impl SchemaSet {
             match keyword.as_str() {
                 "$ref" => node.alias = value.as_str().map(|path| path.rsplit('/').next().unwrap_or(path).to_owned()),
                 "allOf" if value.as_array().is_some_and(|all| all.len() == 1 && all[0].get("$ref").is_some()) => {
-                    node.alias = value[0]["$ref"].as_str().map(|path| path.rsplit('/').next().unwrap_or(path).to_owned());
+                    node.alias =
+                        value[0]["$ref"].as_str().map(|path| path.rsplit('/').next().unwrap_or(path).to_owned());
                 }
                 "type" => node.type_ = text(value),
                 "format" => node.format = text(value),
@@ -192,16 +212,8 @@ impl SchemaRef {
     /// The type this place has, references followed.
     #[must_use]
     pub fn node(&self) -> &Node {
-        let mut node = self.here();
-        // References to references do not occur more than once upstream; the bound keeps a
-        // malformed set from looping.
-        for _ in 0..8 {
-            match node.alias.as_deref().and_then(|name| self.set.named.get(name)) {
-                Some(id) => node = &self.set.nodes[*id as usize],
-                None => break,
-            }
-        }
-        node
+        let here = self.here();
+        here.target.map_or(here, |id| &self.set.nodes[id as usize])
     }
 
     /// The schema of a declared property.

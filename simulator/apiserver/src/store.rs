@@ -120,7 +120,8 @@ impl Store {
 
     /// The log after `revision`, oldest first.
     pub fn log_after(&self, revision: Revision) -> impl Iterator<Item = &LogEntry> {
-        let start = self.log.binary_search_by(|entry| entry.revision.cmp(&Revision(revision.0 + 1))).unwrap_or_else(|at| at);
+        let start =
+            self.log.binary_search_by(|entry| entry.revision.cmp(&Revision(revision.0 + 1))).unwrap_or_else(|at| at);
         self.log.iter().skip(start)
     }
 
