@@ -17,6 +17,7 @@
 
 pub mod bench;
 pub mod cli;
+pub mod cluster;
 pub mod coverage;
 pub mod decisions;
 pub mod faults;

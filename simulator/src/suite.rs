@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,7 +10,6 @@ use rewake_controller::Safeguards;
 use crate::scenario::run::{Failure, Options, Outcome, Verdict, run};
 use crate::scenario::{Scenario, ScenarioError, read};
 use crate::snapshot;
-use crate::subject::reference;
 use crate::tools::Profile;
 use crate::world::World;
 
@@ -132,7 +130,7 @@ pub fn load(root: &Path) -> Result<Vec<Scenario>, SuiteError> {
         return Err(SuiteError::NoScenarios { folder: root.to_owned(), why: "no .yaml file in it".to_owned() });
     }
     let oracles = crate::oracles::names();
-    let safeguards: Vec<&str> = Safeguards::names().to_vec();
+    let safeguards: Vec<&str> = Safeguards::ALL.iter().map(|(name, _)| *name).collect();
     let vocabulary = crate::scenario::read::Vocabulary { safeguards: &safeguards, oracles: &oracles };
     let (mut scenarios, mut errors) = (Vec::new(), Vec::new());
     for file in files {
@@ -198,19 +196,22 @@ pub fn run_all(
 ) -> Result<(), SuiteError> {
     let next = AtomicUsize::new(0);
     let (send, receive) = std::sync::mpsc::channel();
-    let bases = Bases::default();
     std::thread::scope(|scope| {
         for _ in 0..plan.jobs.clamp(1, cases.len().max(1)) {
-            let (send, next, bases) = (send.clone(), &next, &bases);
+            let (send, next) = (send.clone(), &next);
             scope.spawn(move || {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(case) = cases.get(at) else { break };
-                    let report = run_case(&scenarios[case.scenario], case, plan, keep_trace, bases);
-                    if send.send((at, report)).is_err() {
-                        break;
+                // Worlds are driven by one thread each, which keeps its own bases.
+                on_runtime(async {
+                    let mut bases = Bases::new();
+                    loop {
+                        let at = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(case) = cases.get(at) else { break };
+                        let report = run_case(&scenarios[case.scenario], case, plan, keep_trace, &mut bases).await;
+                        if send.send((at, report)).is_err() {
+                            break;
+                        }
                     }
-                }
+                });
             });
         }
         drop(send);
@@ -231,29 +232,29 @@ pub fn run_all(
     })
 }
 
-/// Clusters that are ready to be forked: control plane up, definitions established, controller
-/// running. Building one costs more than most scenarios.
-#[derive(Default)]
-pub struct Bases {
-    // A world is tied to the thread that drives it, so each thread builds its own.
-    _private: Mutex<()>,
+/// Clusters that are ready to be forked, by the safeguard that is off: control plane up, definitions
+/// established, controller running. Building one costs more than most scenarios.
+type Bases = BTreeMap<Option<String>, World>;
+
+async fn base<'a>(bases: &'a mut Bases, seed: u64, without: Option<&str>) -> &'a World {
+    let key = without.map(str::to_owned);
+    if !bases.contains_key(&key) {
+        let world = crate::cluster::with_controller(seed, without).await;
+        bases.insert(key.clone(), world);
+    }
+    &bases[&key]
 }
 
-/// A cluster with the reference controller running, without the given safeguard.
-pub async fn base_world(seed: u64, without: Option<&str>) -> World {
-    reference::cluster(seed, without).await
-}
-
-fn run_case(scenario: &Scenario, case: &Case, plan: &Plan, keep_trace: bool, _bases: &Bases) -> Result<Report, SuiteError> {
+async fn run_case(scenario: &Scenario, case: &Case, plan: &Plan, keep_trace: bool, bases: &mut Bases) -> Result<Report, SuiteError> {
     let start = Instant::now();
-    let options = Options { seed: plan.seed, profile: plan.profile, variant: case.variant, hold_before: None, only_steps: false };
-    let outcome = on_runtime(async { run(scenario, base_world(plan.seed, safeguard_off(scenario, case)).await, &options).await });
-    let mut report = report_of(scenario, outcome, plan, keep_trace);
+    let options = Options { profile: plan.profile, variant: case.variant, hold_before: None, only_steps: false };
+    let world = base(bases, plan.seed, safeguard_off(scenario, case)).await.fork();
+    let outcome = run(scenario, world, &options).await;
+    let (mut report, state) = report_of(scenario, outcome, plan, keep_trace);
     // A snapshot of another tool's restore would differ for good reasons.
     if case.variant.is_none() && plan.profile.is_none() {
-        report.0.snapshot = keep_snapshot(scenario, &report.1, plan, &mut report.0)?;
+        report.snapshot = keep_snapshot(scenario, &state, plan, &mut report)?;
     }
-    let mut report = report.0;
     report.wall = start.elapsed();
     Ok(report)
 }

@@ -25,8 +25,6 @@ use crate::world::{ConnectionLost, Settled, World};
 /// How a scenario is run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Seed of all chance.
-    pub seed: u64,
     /// Restore tool for every step that names none, instead of the scenario's.
     pub profile: Option<&'static Profile>,
     /// The variant to run, by its place in the scenario; `None` runs the sound controller.

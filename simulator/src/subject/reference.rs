@@ -3,17 +3,19 @@
 //! The real runtime runs `observe`, `decide` and `apply` in one go. Here every change of a plan is a
 //! step of its own, so that others can move, or the process can die, between any two of them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use rewake_apiserver::guest::ExecResult as ModelResult;
+use rewake_apiserver::object::{Object, ObjectExt};
 use rewake_apiserver::resource::GroupResource;
 use rewake_apiserver::store::Store;
 use rewake_apiserver::watch::{LogEntry, LogKind};
-use rewake_controller::{Change, Controller, ExecResult, Guest, GuestError, Index, PodRef, Settings, Target};
+use rewake_controller::guest::{ExecResult, Guest, GuestError, PodRef};
+use rewake_controller::{Change, Controller, Index, Safeguards, Settings, Target, WebhookAddress, watched};
 
 use super::Subject;
 use super::client::client;
@@ -22,6 +24,9 @@ use crate::world::{Api, WebhookHandler};
 
 /// Name of the controller in traces and fault rules.
 pub const NAME: &str = "controller";
+
+/// Namespace of the controller in simulated clusters.
+pub const NAMESPACE: &str = "kubedirector";
 
 /// First wait after a failure; doubles with each further one, up to [`RETRY_MAX`].
 const RETRY_FIRST: SignedDuration = SignedDuration::from_secs(1);
@@ -46,15 +51,15 @@ struct Memory {
     queue: BTreeMap<Target, Timestamp>,
     failures: BTreeMap<Target, u32>,
     in_flight: Option<InFlight>,
-    /// What each start does before anything else.
-    startup: Option<VecDeque<Change>>,
+    /// Everything the index has ever named, for a resync.
+    known: BTreeSet<Target>,
     /// Reconciles everything anew at this time.
     resync: Option<Timestamp>,
 }
 
 #[derive(Clone)]
 struct InFlight {
-    target: Option<Target>,
+    target: Target,
     changes: VecDeque<Change>,
     next_check: Option<SignedDuration>,
 }
@@ -78,17 +83,13 @@ impl Reference {
 
     fn enqueue(&mut self, targets: Vec<Target>, now: Timestamp) {
         for target in targets {
+            self.memory.known.insert(target.clone());
             let due = self.memory.queue.entry(target).or_insert(now);
             *due = (*due).min(now);
         }
     }
 
-    fn retry(&mut self, target: Option<Target>, error: &str, now: Timestamp) {
-        let Some(target) = target else {
-            self.note(format!("could not finish its start and tries again: {error}"));
-            self.memory.startup = None;
-            return;
-        };
+    fn retry(&mut self, target: Target, error: &str, now: Timestamp) {
         let failures = self.memory.failures.entry(target.clone()).or_default();
         *failures += 1;
         let wait = (0..failures.saturating_sub(1)).fold(RETRY_FIRST, |wait, _| (wait * 2).min(RETRY_MAX));
@@ -110,8 +111,7 @@ impl Reference {
         }
     }
 
-    fn finish(&mut self, target: Option<Target>, next_check: Option<SignedDuration>, now: Timestamp) {
-        let Some(target) = target else { return };
+    fn finish(&mut self, target: Target, next_check: Option<SignedDuration>, now: Timestamp) {
         self.memory.failures.remove(&target);
         if let Some(wait) = next_check {
             let due = self.memory.queue.entry(target).or_insert(now + wait);
@@ -122,33 +122,20 @@ impl Reference {
     async fn look(&mut self, target: Target, now: Timestamp) {
         let observed = match self.controller.observe(&target).await {
             Ok(observed) => observed,
-            Err(error) => return self.retry(Some(target), &error.to_string(), now),
+            Err(error) => return self.retry(target, &error.to_string(), now),
         };
         let plan = self.controller.decide(&observed, now);
         let next_check = plan.next_check.and_then(|wait| SignedDuration::try_from(wait).ok());
         if plan.changes.is_empty() {
-            return self.finish(Some(target), next_check, now);
+            return self.finish(target, next_check, now);
         }
-        let text = format!("{target}: {plan}");
+        let changes: Vec<String> = plan.changes.iter().map(ToString::to_string).collect();
         {
             let mut kernel = self.api.kernel();
             let (now, step) = (kernel.now, kernel.step);
-            kernel.trace.push(now, step, What::Plan(text.into()));
+            kernel.trace.push(now, step, What::Plan(format!("{target}: {}", changes.join("; ")).into()));
         }
-        self.memory.in_flight = Some(InFlight { target: Some(target), changes: plan.changes.into(), next_check });
-    }
-
-    async fn begin(&mut self, now: Timestamp) {
-        match self.controller.startup().await {
-            Ok(changes) => {
-                self.memory.startup = Some(changes.into());
-            }
-            Err(error) => {
-                self.note(format!("could not start and tries again: {error}"));
-                self.memory.startup = None;
-            }
-        }
-        let _ = now;
+        self.memory.in_flight = Some(InFlight { target, changes: plan.changes.into(), next_check });
     }
 }
 
@@ -164,10 +151,12 @@ impl Subject for Reference {
 
     fn start(&mut self, store: &Store, now: Timestamp) {
         let mut memory = Memory { running: true, ..Memory::default() };
-        for watched in Controller::watched() {
+        memory.queue.insert(Target::Installation, now);
+        for watched in watched() {
             let (group, _) = rewake_apiserver::resource::split_api_version(watched.api_version);
-            for object in store.list(&GroupResource::new(group, watched.plural), "") {
+            for object in store.list(&GroupResource::new(group, watched.plural), "").filter(|object| is_watched(watched, object)) {
                 for target in memory.index.notice("ADDED", object) {
+                    memory.known.insert(target.clone());
                     memory.queue.insert(target, now);
                 }
             }
@@ -185,9 +174,10 @@ impl Subject for Reference {
     }
 
     fn notice(&mut self, entry: &LogEntry, now: Timestamp) {
-        let watches = Controller::watched().iter().any(|watched| {
+        let watches = watched().iter().any(|watched| {
             let (group, _) = rewake_apiserver::resource::split_api_version(watched.api_version);
-            *entry.resource.group == *group && *entry.resource.resource == *watched.plural
+            let of_kind = *entry.resource.group == *group && *entry.resource.resource == *watched.plural;
+            of_kind && [Some(&entry.object), entry.previous.as_ref()].into_iter().flatten().any(|object| is_watched(watched, object))
         });
         if !watches {
             return;
@@ -205,7 +195,7 @@ impl Subject for Reference {
         if !self.memory.running {
             return None;
         }
-        if self.memory.startup.as_ref().is_none_or(|changes| !changes.is_empty()) || self.memory.in_flight.is_some() {
+        if self.memory.in_flight.is_some() {
             return Some(Timestamp::MIN);
         }
         self.memory.queue.values().copied().chain(self.memory.resync).min()
@@ -213,24 +203,12 @@ impl Subject for Reference {
 
     fn step(&mut self, now: Timestamp) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            match &mut self.memory.startup {
-                None => return self.begin(now).await,
-                Some(changes) if !changes.is_empty() => {
-                    let work = InFlight { target: None, changes: std::mem::take(changes), next_check: None };
-                    self.apply_next(work, now).await;
-                    if let Some(rest) = self.memory.in_flight.take() {
-                        self.memory.startup = Some(rest.changes);
-                    }
-                    return;
-                }
-                Some(_) => {}
-            }
             if let Some(work) = self.memory.in_flight.take() {
                 return self.apply_next(work, now).await;
             }
             if self.memory.resync.is_some_and(|due| due <= now) {
                 self.memory.resync = SignedDuration::try_from(self.settings.resync).ok().map(|period| now + period);
-                let targets = self.memory.index.targets();
+                let targets: Vec<Target> = self.memory.known.iter().cloned().collect();
                 return self.enqueue(targets, now);
             }
             let next = self.memory.queue.iter().filter(|(_, due)| **due <= now).min_by_key(|(target, due)| (**due, (*target).clone()));
@@ -242,8 +220,8 @@ impl Subject for Reference {
     }
 
     fn webhook(&self) -> Option<((String, String), Arc<dyn WebhookHandler>)> {
-        let service = (self.settings.namespace.clone(), self.settings.webhook_service.clone());
-        let handler = Handler { controller: self.controller.clone(), ca_bundle: self.settings.ca_bundle.clone() };
+        let service = (self.settings.namespace.clone(), rewake_controller::names::WEBHOOK_SERVICE.to_owned());
+        let handler = Handler { controller: self.controller.clone(), ca_bundle: ca_bundle_base64() };
         Some((service, Arc::new(handler)))
     }
 
@@ -256,6 +234,30 @@ impl Subject for Reference {
             memory: self.memory.clone(),
         })
     }
+}
+
+fn is_watched(watched: &rewake_controller::Watched, object: &Object) -> bool {
+    watched.label_selector.is_none_or(|label| object.label(label).is_some())
+}
+
+/// The certificate that the simulated endpoint shows: its text is all that matters here.
+const CA_BUNDLE: &str = "-----BEGIN CERTIFICATE-----\nthe simulated controller\n-----END CERTIFICATE-----\n";
+
+fn ca_bundle_base64() -> String {
+    base64::Engine::encode(&base64::engine::general_purpose::STANDARD, CA_BUNDLE)
+}
+
+/// Settings of the controller in simulated clusters.
+///
+/// # Errors
+/// When there is no such safeguard.
+pub fn settings(without: Option<&str>) -> Result<Settings, rewake_controller::UnknownSafeguard> {
+    let mut settings = Settings::new(NAMESPACE);
+    settings.webhook = Some(WebhookAddress { ca_bundle: Some(CA_BUNDLE.to_owned()), url: None });
+    if let Some(name) = without {
+        settings.safeguards = Safeguards::without(name)?;
+    }
+    Ok(settings)
 }
 
 struct Handler {
@@ -287,8 +289,8 @@ impl Guest for SimulatedGuest {
         let mut kernel = self.api.kernel();
         let result = kernel.exec(&pod.namespace, &pod.name, container, argv, stdin);
         match result {
-            Ok(ModelResult { stdout, stderr, exit }) => Ok(ExecResult { stdout, stderr, exit_code: exit }),
-            Err(why) => Err(GuestError::Unreachable(why)),
+            Ok(ModelResult { stdout, stderr, exit }) => Ok(ExecResult { stdout, stderr, exit }),
+            Err(reason) => Err(GuestError::Unreachable { pod: pod.name.clone(), reason }),
         }
     }
 }
