@@ -65,10 +65,6 @@ impl Element {
         }
     }
 
-    pub(super) fn as_str(&self) -> &str {
-        &self.0
-    }
-
     pub(super) fn into_string(self) -> String {
         self.0.into_string()
     }

@@ -117,8 +117,7 @@ impl Entries {
                 Value::Null => FieldSet::default(),
                 fields => FieldSet::from_json(fields)?,
             };
-            let manager =
-                Manager { name: text("manager"), operation, api_version, subresource: text("subresource") };
+            let manager = Manager { name: text("manager"), operation, api_version, subresource: text("subresource") };
             entries.put(Entry { manager, time: text("time"), fields });
         }
         Ok(entries)

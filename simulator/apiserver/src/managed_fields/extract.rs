@@ -45,7 +45,8 @@ pub(super) fn field_set(place: &Type, value: &Value) -> FieldSet {
 
 /// The set, with the named fields above its members: what has to go or stay together with them.
 pub(super) fn with_named_fields(place: &Type, set: &FieldSet) -> FieldSet {
-    let mut named = FieldSet { owned: set.owned, ..FieldSet::default() };
+    let mut named = FieldSet::default();
+    named.owned = set.owned;
     for (element, child) in set.children() {
         let (below, declared) = match element.field_name() {
             Some(name) => {

@@ -63,8 +63,7 @@ fn index<'a>(
     let mut elements = Vec::with_capacity(items.len());
     let mut by_element = BTreeMap::new();
     for (place_in_list, item) in items.iter().enumerate() {
-        let element =
-            place.item_element(list, item).map_err(|error| format!(": element {place_in_list}: {error}"))?;
+        let element = place.item_element(list, item).map_err(|error| format!(": element {place_in_list}: {error}"))?;
         by_element.entry(element.clone()).and_modify(|item| *item = None).or_insert(Some(item));
         elements.push(element);
     }

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::entries::{Entries, Entry, Manager, Operation};
+use super::entries::{Entries, Entry, Manager};
 use super::set::FieldSet;
 use super::{Write, on_write};
 use crate::error::ApiError;

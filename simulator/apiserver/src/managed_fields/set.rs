@@ -223,7 +223,8 @@ mod tests {
 
     #[test]
     fn paths_come_by_level_and_ports_by_number() {
-        let ports = set(&json!({"f:spec": {"f:ports": {"k:{\"port\":443}": {}, "k:{\"port\":80}": {".": {}, "f:a": {}}},
+        let ports =
+            set(&json!({"f:spec": {"f:ports": {"k:{\"port\":443}": {}, "k:{\"port\":80}": {".": {}, "f:a": {}}},
             "f:x": {}}}));
         assert_eq!(
             ports.paths(),
