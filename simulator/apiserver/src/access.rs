@@ -140,8 +140,11 @@ fn forbidden(user: &User, attributes: &Attributes<'_>, reason: &str) -> ApiError
     let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     match &attributes.target {
         Target::Path(path) => {
-            let mut error =
-                ApiError::new(403, "Forbidden", format!("forbidden: User \"{who}\" cannot {verb} path \"{path}\"{because}"));
+            let mut error = ApiError::new(
+                403,
+                "Forbidden",
+                format!("forbidden: User \"{who}\" cannot {verb} path \"{path}\"{because}"),
+            );
             error.details = Some(Box::new(Details::default()));
             error
         }

@@ -123,8 +123,7 @@ fn is_subject(subject: &Value, user: &User, binding_namespace: &str) -> bool {
         Some("ServiceAccount") => {
             let namespace = subject["namespace"].as_str().filter(|namespace| !namespace.is_empty());
             let namespace = namespace.unwrap_or(binding_namespace);
-            !namespace.is_empty()
-                && crate::http::authenticate::service_account(&user.name) == Some((namespace, name))
+            !namespace.is_empty() && crate::http::authenticate::service_account(&user.name) == Some((namespace, name))
         }
         _ => false,
     }

@@ -80,11 +80,7 @@ impl Tokens {
 }
 
 fn anonymous() -> User {
-    User {
-        name: "system:anonymous".to_owned(),
-        groups: vec!["system:unauthenticated".to_owned()],
-        ..User::default()
-    }
+    User { name: "system:anonymous".to_owned(), groups: vec!["system:unauthenticated".to_owned()], ..User::default() }
 }
 
 const EXTRA_PREFIX: &str = "impersonate-extra-";
@@ -102,8 +98,12 @@ pub fn impersonate(
 ) -> Result<User, ApiError> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let mut user = User { name: text("impersonate-user"), uid: text("impersonate-uid"), ..User::default() };
-    user.groups =
-        headers.get_all("impersonate-group").iter().filter_map(|value| value.to_str().ok()).map(str::to_owned).collect();
+    user.groups = headers
+        .get_all("impersonate-group")
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .map(str::to_owned)
+        .collect();
     for (name, value) in headers {
         let (Some(key), Ok(value)) = (name.as_str().strip_prefix(EXTRA_PREFIX), value.to_str()) else { continue };
         let key = percent_decode_str(key).decode_utf8_lossy().into_owned();
@@ -139,9 +139,14 @@ pub fn service_account(user_name: &str) -> Option<(&str, &str)> {
 
 /// A user as Go prints it with `%#v`.
 fn go_user(user: &User) -> String {
-    let quoted = |texts: &[String]| texts.iter().map(|text| Value::from(text.as_str()).to_string()).collect::<Vec<_>>().join(", ");
-    let groups =
-        if user.groups.is_empty() { "[]string(nil)".to_owned() } else { format!("[]string{{{}}}", quoted(&user.groups)) };
+    let quoted = |texts: &[String]| {
+        texts.iter().map(|text| Value::from(text.as_str()).to_string()).collect::<Vec<_>>().join(", ")
+    };
+    let groups = if user.groups.is_empty() {
+        "[]string(nil)".to_owned()
+    } else {
+        format!("[]string{{{}}}", quoted(&user.groups))
+    };
     let extra = if user.extra.is_empty() {
         "map[string][]string(nil)".to_owned()
     } else {

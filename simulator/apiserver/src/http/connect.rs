@@ -139,11 +139,9 @@ impl Connect {
             "log" if !placed => Ok(text_response(200, "")),
             "log" => Ok(text_response(200, pods.map_or_else(String::new, |pods| pods.log(&pod, &container)))),
             _ if !placed => Err(ApiError::bad_request(format!("pod {} does not have a host assigned", self.at.name))),
-            other => Err(ApiError::new(
-                501,
-                "NotImplemented",
-                format!("the node stand-in does not support {other} on pods"),
-            )),
+            other => {
+                Err(ApiError::new(501, "NotImplemented", format!("the node stand-in does not support {other} on pods")))
+            }
         }
     }
 }
@@ -153,8 +151,7 @@ fn container_name(pod: &Object, name: &str, asked: &str) -> Result<String, ApiEr
     let names = |field: &str| -> Vec<&str> {
         pod["spec"][field].as_array().into_iter().flatten().filter_map(|container| container["name"].as_str()).collect()
     };
-    let (containers, init, ephemeral) =
-        (names("containers"), names("initContainers"), names("ephemeralContainers"));
+    let (containers, init, ephemeral) = (names("containers"), names("initContainers"), names("ephemeralContainers"));
     if !asked.is_empty() {
         let known = [&containers, &init, &ephemeral].into_iter().flatten().any(|container| *container == asked);
         return if known {

@@ -164,7 +164,10 @@ impl Encoder {
             Shape::Partial(_) => Err(ApiError::new(
                 406,
                 "NotAcceptable",
-                format!("you requested PartialObjectMetadata, but the requested object is a list (*{}List)", self.go_kind),
+                format!(
+                    "you requested PartialObjectMetadata, but the requested object is a list (*{}List)",
+                    self.go_kind
+                ),
             )),
             Shape::PartialList(_) => Err(ApiError::new(
                 406,

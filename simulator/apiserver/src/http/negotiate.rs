@@ -124,8 +124,10 @@ fn encoding(media_type: &str) -> Option<bool> {
 fn clause(text: &str) -> Clause<'_> {
     let mut parts = text.split(';').map(str::trim);
     let media_type = parts.next().unwrap_or_default();
-    let parameters: Vec<(&str, &str)> =
-        parts.filter_map(|part| part.split_once('=')).map(|(key, value)| (key.trim(), value.trim().trim_matches('"'))).collect();
+    let parameters: Vec<(&str, &str)> = parts
+        .filter_map(|part| part.split_once('='))
+        .map(|(key, value)| (key.trim(), value.trim().trim_matches('"')))
+        .collect();
     let quality = parameters.iter().find(|(key, _)| *key == "q").and_then(|(_, q)| q.parse().ok()).unwrap_or(1.0);
     Clause { media_type, parameters, quality }
 }
@@ -177,10 +179,19 @@ mod tests {
         assert_eq!(agreed("application/*", list), Err(406));
         assert_eq!(agreed("application/xml, */*;q=0.1", list), json(Shape::AsIs));
         assert_eq!(agreed("application/json;as=Table;v=v9;g=meta.k8s.io", list), Err(406));
-        assert_eq!(agreed("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", list), json(Shape::Table("v1")));
-        assert_eq!(agreed("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Offer::Plain), json(Shape::AsIs));
+        assert_eq!(
+            agreed("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", list),
+            json(Shape::Table("v1"))
+        );
+        assert_eq!(
+            agreed("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Offer::Plain),
+            json(Shape::AsIs)
+        );
         assert_eq!(agreed("application/vnd.kubernetes.protobuf,application/json", list), json(Shape::AsIs));
         assert_eq!(agreed("application/json;q=0.1,application/yaml", list).map(|form| form.yaml), Ok(true));
-        assert_eq!(agreed("application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io", Offer::Plain), Err(406));
+        assert_eq!(
+            agreed("application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io", Offer::Plain),
+            Err(406)
+        );
     }
 }

@@ -160,7 +160,11 @@ mod tests {
             (&get, "/api/v1/namespaces/a/status", "get group= version=v1 ns=a namespaces/a/status"),
             (&get, "/api/v1/namespaces/a/pods/b%2Fc", "get group= version=v1 ns=a pods/b/c"),
             (&get, "/api/v1/namespaces//pods", "list group= version=v1 ns= pods//"),
-            (&Method::DELETE, "/apis/apps/v1/namespaces/a/deployments", "deletecollection group=apps version=v1 ns=a deployments//"),
+            (
+                &Method::DELETE,
+                "/apis/apps/v1/namespaces/a/deployments",
+                "deletecollection group=apps version=v1 ns=a deployments//",
+            ),
             (&Method::TRACE, "/apis/apps/v1/deployments", "- group=apps version=v1 ns= deployments//"),
         ];
         for (method, url, want) in table {
