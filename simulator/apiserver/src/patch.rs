@@ -12,6 +12,7 @@ use crate::managed_fields::go_value;
 use crate::request::Body;
 use crate::schema::SchemaRef;
 
+pub mod applied;
 pub mod json;
 pub mod merge;
 pub mod strategic;

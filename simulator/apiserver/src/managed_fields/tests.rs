@@ -221,25 +221,28 @@ fn what_does_not_fit_the_schema_is_refused_in_upstreams_words() {
 
 #[test]
 fn replicas_move_between_scale_and_object() {
-    let scale = builtin::schema(&GroupVersionKind::new("autoscaling", "v1", "Scale")).expect("a built-in kind");
-    let live = json!({"metadata": {"name": "d", "uid": "u", "managedFields": [{"manager": "tool", "operation": "Apply",
-        "apiVersion": "apps/v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}, "f:paused": {}}}}]},
-        "spec": {"replicas": 1}});
-    let mut new = live.clone();
-    new["spec"]["replicas"] = 5.into();
-    let write = scale::ScaleWrite {
-        schema: &scale,
-        parent_api_version: "apps/v1",
-        replicas_path: &["spec", "replicas"],
-        manager: "scaler",
-        now: at(0),
+    let parent = json!({"metadata": {"managedFields": [{"manager": "tool", "operation": "Apply",
+        "apiVersion": "apps/v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}, "f:paused": {}}}}]}});
+    let replicas = scale::Replicas { api_version: "apps/v1", path: &["spec", "replicas"] };
+    let schema = builtin::schema(&GroupVersionKind::new("autoscaling", "v1", "Scale")).expect("a built-in kind");
+    let view = |replicas: i64| json!({"metadata": {"uid": "u"}, "spec": {"replicas": replicas}});
+    let (mut live, mut new) = (view(1), view(5));
+    live["metadata"]["managedFields"] = scale::entries_of_scale(&parent, replicas);
+    let write = Write {
+        api_version: "autoscaling/v1".to_owned(),
+        kind: "Scale",
+        subresource: "scale",
+        ..write(&schema, "scaler")
     };
-    scale::on_scale_write(&live, &mut new, &write);
+    on_write(Some(&live), &mut new, &write);
+    let entries = scale::entries_of_parent(&parent, &new["metadata"]["managedFields"], replicas);
+    let after = json!({"metadata": {"managedFields": entries}});
     assert_eq!(
-        owners(&new),
+        owners(&after),
         json!({"tool/Apply": {"f:spec": {"f:paused": {}}}, "scaler/Update": {"f:spec": {"f:replicas": {}}}})
     );
-    assert_eq!(new["metadata"]["managedFields"][1]["subresource"], "scale");
+    assert_eq!(entries[1]["subresource"], "scale");
+    assert_eq!(entries[1]["apiVersion"], "apps/v1");
 }
 
 /// Objects drawn from a small alphabet, so that they overlap often.
