@@ -97,11 +97,6 @@ impl Attributes {
         self.object.as_mut().map(Arc::make_mut)
     }
 
-    /// Is this about the resource itself, not one of its subresources?
-    fn is_main(&self, group: &str, resource: &str) -> bool {
-        self.subresource.is_empty() && self.is_resource(group, resource)
-    }
-
     fn is_resource(&self, group: &str, resource: &str) -> bool {
         let of = &self.resource.group_resource;
         &*of.group == group && &*of.resource == resource
