@@ -285,3 +285,6 @@ fn update(live: Option<&Value>, new: &Value, mut entries: Entries, manager: &Man
     entries.cap();
     entries
 }
+
+#[cfg(test)]
+mod tests;

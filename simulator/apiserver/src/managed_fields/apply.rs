@@ -200,10 +200,11 @@ impl Application<'_> {
 /// Writes the annotation anew; it goes when the annotations would become too large.
 fn record_last_applied(object: &mut Value, applied: &Value) {
     let mut last = applied.clone();
-    if let Some(annotations) = last["metadata"]["annotations"].as_object_mut() {
+    let metadata = metadata_mut(&mut last);
+    if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
         annotations.remove(LAST_APPLIED);
         if annotations.is_empty() {
-            metadata_mut(&mut last).remove("annotations");
+            metadata.remove("annotations");
         }
     }
     let annotations = &mut metadata_mut(object)["annotations"];
