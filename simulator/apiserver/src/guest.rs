@@ -166,7 +166,9 @@ impl Guests {
     pub fn report(&self, view: &View<'_>, namespace: &str, pod: &str, dir: &str) -> GuestReport {
         let pods = GroupResource::new("", "pods");
         let first = view.get(&pods, namespace, pod).and_then(|pod| pod["spec"]["containers"][0]["name"].as_str());
-        let Ok(scene) = Scene::of(view, namespace, pod, first.unwrap_or_default()) else { return GuestReport::default() };
+        let Ok(scene) = Scene::of(view, namespace, pod, first.unwrap_or_default()) else {
+            return GuestReport::default();
+        };
         let lines = |file: &str| -> Vec<String> {
             let content = self.read(&scene, &format!("{dir}/{file}")).unwrap_or_default();
             String::from_utf8_lossy(&content).lines().map(str::to_owned).collect()
@@ -210,7 +212,8 @@ impl Scene {
         let object = view
             .get(&GroupResource::new("", "pods"), namespace, pod)
             .ok_or_else(|| format!("pods \"{pod}\" not found"))?;
-        let named = |list: &Value| list.as_array().into_iter().flatten().find(|item| item["name"] == container).cloned();
+        let named =
+            |list: &Value| list.as_array().into_iter().flatten().find(|item| item["name"] == container).cloned();
         let status = named(&object["status"]["containerStatuses"]).unwrap_or_default();
         let container_id = status["containerID"].as_str().unwrap_or_default().to_owned();
         if container_id.is_empty() || status["state"]["running"].is_null() {
@@ -220,8 +223,11 @@ impl Scene {
         let mut mounts = Vec::new();
         for mount in spec["volumeMounts"].as_array().into_iter().flatten() {
             let volumes = object["spec"]["volumes"].as_array().into_iter().flatten();
-            let claim = volumes.filter(|volume| volume["name"] == mount["name"]).find_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
-            let claim = claim.and_then(|claim| view.get(&GroupResource::new("", "persistentvolumeclaims"), namespace, claim));
+            let claim = volumes
+                .filter(|volume| volume["name"] == mount["name"])
+                .find_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
+            let claim =
+                claim.and_then(|claim| view.get(&GroupResource::new("", "persistentvolumeclaims"), namespace, claim));
             if let (Some(path), Some(claim)) = (mount["mountPath"].as_str(), claim) {
                 mounts.push((path.trim_end_matches('/').to_owned(), claim.uid().to_owned()));
             }

@@ -150,7 +150,10 @@ fn is_bound_to(volume: &Object, claim: &Object) -> bool {
 }
 
 fn class_of(object: &Object) -> &str {
-    object["spec"]["storageClassName"].as_str().or(object.annotation("volume.beta.kubernetes.io/storage-class")).unwrap_or_default()
+    object["spec"]["storageClassName"]
+        .as_str()
+        .or(object.annotation("volume.beta.kubernetes.io/storage-class"))
+        .unwrap_or_default()
 }
 
 const AGENT: &str = "kube-controller-manager";
@@ -181,9 +184,19 @@ impl<'a> Pass<'a> {
         let volume = self.view.get(&volumes(), "", name);
         if !is_pending(claim) {
             return match volume {
-                Some(volume) if volume["spec"]["claimRef"].is_null() || is_bound_to(volume, claim) => bind(volume, claim),
-                Some(_) => self.lost(claim, "ClaimMisbound", "Two claims are bound to the same volume, this one is bound incorrectly"),
-                None => self.lost(claim, "ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!"),
+                Some(volume) if volume["spec"]["claimRef"].is_null() || is_bound_to(volume, claim) => {
+                    bind(volume, claim)
+                }
+                Some(_) => self.lost(
+                    claim,
+                    "ClaimMisbound",
+                    "Two claims are bound to the same volume, this one is bound incorrectly",
+                ),
+                None => self.lost(
+                    claim,
+                    "ClaimLost",
+                    "Bound claim has lost its PersistentVolume. Data on the volume is lost!",
+                ),
             };
         }
         if !name.is_empty() {
@@ -219,11 +232,11 @@ impl<'a> Pass<'a> {
             (is_bound_to(volume, claim) || (free && labels)) && !volume.is_deleting() && unfit(volume, claim).is_none()
         };
         let capacity = |volume: &Object| quantity(&volume["spec"]["capacity"]["storage"]);
-        self.view
-            .store()
-            .list(&volumes(), "")
-            .filter(fits)
-            .min_by(|a, b| (!is_bound_to(a, claim), capacity(a), a.name()).partial_cmp(&(!is_bound_to(b, claim), capacity(b), b.name())).unwrap_or(std::cmp::Ordering::Equal))
+        self.view.store().list(&volumes(), "").filter(fits).min_by(|a, b| {
+            (!is_bound_to(a, claim), capacity(a), a.name())
+                .partial_cmp(&(!is_bound_to(b, claim), capacity(b), b.name()))
+                .unwrap_or(std::cmp::Ordering::Equal)
+        })
     }
 
     fn provision(&self, claim: &Object) -> Vec<Request> {
@@ -250,9 +263,14 @@ impl<'a> Pass<'a> {
             return self.pending(claim, Some(("Warning", "ProvisioningFailed", message)));
         }
         if claim.annotation(PROVISIONER) != Some(provisioner) {
-            let mut requests = vec![patch(claim, "persistentvolumeclaims", "", json!({"metadata": {"annotations": {
-                PROVISIONER: provisioner, PROVISIONER_BETA: provisioner,
-            }}}))];
+            let mut requests = vec![patch(
+                claim,
+                "persistentvolumeclaims",
+                "",
+                json!({"metadata": {"annotations": {
+                    PROVISIONER: provisioner, PROVISIONER_BETA: provisioner,
+                }}}),
+            )];
             requests.extend(self.pending(claim, None));
             return requests;
         }
@@ -316,7 +334,9 @@ impl<'a> Pass<'a> {
     fn event(&self, object: &Object, type_: &str, reason: &str, message: &str) -> Option<Request> {
         let namespace = if object.namespace().is_empty() { "default" } else { object.namespace() };
         let mut events = self.view.store().list(&GroupResource::new("", "events"), namespace);
-        if events.any(|event| event["involvedObject"]["uid"] == object.uid() && event["reason"] == reason && event["message"] == message) {
+        if events.any(|event| {
+            event["involvedObject"]["uid"] == object.uid() && event["reason"] == reason && event["message"] == message
+        }) {
             return None;
         }
         let time = format!("{:.0}", self.now);
@@ -341,7 +361,8 @@ impl<'a> Pass<'a> {
         if reference.is_null() || uid.is_empty() {
             return self.phase(volume, "Available", "");
         }
-        let (namespace, name) = (reference["namespace"].as_str().unwrap_or_default(), reference["name"].as_str().unwrap_or_default());
+        let (namespace, name) =
+            (reference["namespace"].as_str().unwrap_or_default(), reference["name"].as_str().unwrap_or_default());
         let claim = self.view.get(&claims(), namespace, name).filter(|claim| claim.uid() == uid);
         let Some(claim) = claim else { return self.release(volume) };
         match claim["spec"]["volumeName"].as_str().unwrap_or_default() {
@@ -349,9 +370,19 @@ impl<'a> Pass<'a> {
             "" => Vec::new(),
             bound if bound == volume.name() => self.phase(volume, "Bound", ""),
             _ if volume.annotation(BOUND_BY_CONTROLLER).is_some() => {
-                vec![patch(volume, "persistentvolumes", "", json!({"metadata": {"annotations": {BOUND_BY_CONTROLLER: null}}, "spec": {"claimRef": null}}))]
+                vec![patch(
+                    volume,
+                    "persistentvolumes",
+                    "",
+                    json!({"metadata": {"annotations": {BOUND_BY_CONTROLLER: null}}, "spec": {"claimRef": null}}),
+                )]
             }
-            _ => vec![patch(volume, "persistentvolumes", "", json!({"spec": {"claimRef": {"uid": null, "resourceVersion": null}}}))],
+            _ => vec![patch(
+                volume,
+                "persistentvolumes",
+                "",
+                json!({"spec": {"claimRef": {"uid": null, "resourceVersion": null}}}),
+            )],
         }
     }
 
@@ -372,7 +403,9 @@ impl<'a> Pass<'a> {
             // An external provisioner's to delete; or it has failed, and stays so.
             return Vec::new();
         }
-        let message = "error getting deleter volume plugin for volume \"".to_owned() + volume.name() + "\": no deletable volume plugin matched";
+        let message = "error getting deleter volume plugin for volume \"".to_owned()
+            + volume.name()
+            + "\": no deletable volume plugin matched";
         let mut requests = self.phase(volume, "Failed", &message);
         requests.extend(self.event(volume, "Warning", "VolumeFailedDelete", &message));
         requests
@@ -394,7 +427,10 @@ fn quantity(value: &Value) -> Option<Quantity> {
 
 /// Why a volume cannot serve a claim, if it cannot.
 fn unfit(volume: &Object, claim: &Object) -> Option<&'static str> {
-    let (has, wants) = (quantity(&volume["spec"]["capacity"]["storage"]), quantity(&claim["spec"]["resources"]["requests"]["storage"]));
+    let (has, wants) = (
+        quantity(&volume["spec"]["capacity"]["storage"]),
+        quantity(&claim["spec"]["resources"]["requests"]["storage"]),
+    );
     let modes = |object: &Object| object["spec"]["accessModes"].as_array().cloned().unwrap_or_default();
     let volume_mode = |object: &Object| object["spec"]["volumeMode"].as_str().unwrap_or("Filesystem").to_owned();
     if has.zip(wants).is_some_and(|(has, wants)| has < wants) {
@@ -432,7 +468,12 @@ fn bind(volume: &Object, claim: &Object) -> Vec<Request> {
         requests.push(patch(volume, "persistentvolumes", "", body));
     }
     if volume["status"]["phase"] != "Bound" {
-        requests.push(patch(volume, "persistentvolumes", "status", json!({"status": {"phase": "Bound", "message": null}})));
+        requests.push(patch(
+            volume,
+            "persistentvolumes",
+            "status",
+            json!({"status": {"phase": "Bound", "message": null}}),
+        ));
     }
     let mut annotations = json!({});
     if claim["spec"]["volumeName"] != volume.name() {

@@ -132,9 +132,17 @@ impl GarbageCollector {
     }
 
     /// An owner that waits for its dependents: they go first, those that block it hold it.
-    fn finish_foreground(&mut self, owner: &Object, resource: &Resource, view: &View<'_>, now: Timestamp) -> Vec<Request> {
+    fn finish_foreground(
+        &mut self,
+        owner: &Object,
+        resource: &Resource,
+        view: &View<'_>,
+        now: Timestamp,
+    ) -> Vec<Request> {
         let blocks = |dependent: &Object| {
-            dependent.owner_references().any(|reference| reference["uid"] == owner.uid() && reference["blockOwnerDeletion"] == true)
+            dependent
+                .owner_references()
+                .any(|reference| reference["uid"] == owner.uid() && reference["blockOwnerDeletion"] == true)
         };
         let dependents = self.dependents_of(owner, view);
         let mut blocked = false;
@@ -155,7 +163,8 @@ impl GarbageCollector {
         }
         let mut requests = Vec::new();
         for (key, dependent) in self.dependents_of(owner, view) {
-            let references: Vec<&Value> = dependent.owner_references().filter(|reference| reference["uid"] == owner.uid()).collect();
+            let references: Vec<&Value> =
+                dependent.owner_references().filter(|reference| reference["uid"] == owner.uid()).collect();
             if let (Some(resource), false) = (view.by_resource(&key.0), references.is_empty()) {
                 requests.push(drop_owners(dependent, resource, &references));
             }
@@ -259,7 +268,10 @@ fn judge(owner: &Value, object: &Object, resource: &Resource, view: &View<'_>) -
 fn elsewhere(owner: &Value, object: &Object, resource: &Resource, view: &View<'_>, now: Timestamp) -> Option<Request> {
     let kind = owner_resource(owner, view)?;
     let uid = owner["uid"].as_str()?;
-    let lives_elsewhere = view.store().list(&kind.group_resource, "").any(|live| live.uid() == uid && live.namespace() != object.namespace());
+    let lives_elsewhere = view
+        .store()
+        .list(&kind.group_resource, "")
+        .any(|live| live.uid() == uid && live.namespace() != object.namespace());
     if !lives_elsewhere || object.namespace().is_empty() {
         return None;
     }
@@ -296,7 +308,15 @@ fn user() -> User {
 }
 
 fn request(verb: Verb, object: &Object, resource: &Resource) -> Request {
-    Request::new(verb, user(), &resource.api_version(), &resource.group_resource.resource, object.namespace(), object.name()).agent(AGENT)
+    Request::new(
+        verb,
+        user(),
+        &resource.api_version(),
+        &resource.group_resource.resource,
+        object.namespace(),
+        object.name(),
+    )
+    .agent(AGENT)
 }
 
 fn delete(object: &Object, resource: &Resource, policy: &str) -> Request {
@@ -307,7 +327,8 @@ fn delete(object: &Object, resource: &Resource, policy: &str) -> Request {
 }
 
 fn drop_owners(object: &Object, resource: &Resource, gone: &[&Value]) -> Request {
-    let rest: Vec<&Value> = object.owner_references().filter(|owner| !gone.iter().any(|gone| gone["uid"] == owner["uid"])).collect();
+    let rest: Vec<&Value> =
+        object.owner_references().filter(|owner| !gone.iter().any(|gone| gone["uid"] == owner["uid"])).collect();
     let rest = if rest.is_empty() { Value::Null } else { json!(rest) };
     request(Verb::Patch, object, resource).merge_patch(json!({"metadata": {
         "uid": object.uid(), "resourceVersion": object.resource_version(), "ownerReferences": rest,
@@ -323,7 +344,8 @@ fn stop_blocking(object: &Object, resource: &Resource) -> Request {
             owner
         })
         .collect();
-    request(Verb::Patch, object, resource).merge_patch(json!({"metadata": {"uid": object.uid(), "ownerReferences": owners}}))
+    request(Verb::Patch, object, resource)
+        .merge_patch(json!({"metadata": {"uid": object.uid(), "ownerReferences": owners}}))
 }
 
 fn drop_finalizer(object: &Object, resource: &Resource, finalizer: &str) -> Request {

@@ -100,7 +100,8 @@ fn end(namespace: &Object, view: &View<'_>, now: Timestamp) -> Vec<Request> {
         if objects.iter().any(|object| !object.is_deleting()) {
             let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});
             requests.push(
-                request(Verb::DeleteCollection, &resource.api_version(), &resource.group_resource.resource, name, "").json(options),
+                request(Verb::DeleteCollection, &resource.api_version(), &resource.group_resource.resource, name, "")
+                    .json(options),
             );
         }
     }
@@ -138,7 +139,8 @@ fn conditions(namespace: &Object, remaining: &[(&Resource, Vec<&Object>)], now: 
             format!("{}.{} has {} resource instances", kind.resource, kind.group, objects.len())
         })
         .collect();
-    let holders: Vec<String> = finalizers.iter().map(|(finalizer, count)| format!("{finalizer} in {count} resource instances")).collect();
+    let holders: Vec<String> =
+        finalizers.iter().map(|(finalizer, count)| format!("{finalizer} in {count} resource instances")).collect();
     let content = if resources.is_empty() {
         ("False", "ContentRemoved", "All content successfully removed".to_owned())
     } else {
@@ -151,8 +153,14 @@ fn conditions(namespace: &Object, remaining: &[(&Resource, Vec<&Object>)], now: 
         ("True", "SomeFinalizersRemain", message)
     };
     let told = [
-        ("NamespaceDeletionDiscoveryFailure", ("False", "ResourcesDiscovered", "All resources successfully discovered".to_owned())),
-        ("NamespaceDeletionGroupVersionParsingFailure", ("False", "ParsedGroupVersions", "All legacy kube types successfully parsed".to_owned())),
+        (
+            "NamespaceDeletionDiscoveryFailure",
+            ("False", "ResourcesDiscovered", "All resources successfully discovered".to_owned()),
+        ),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            ("False", "ParsedGroupVersions", "All legacy kube types successfully parsed".to_owned()),
+        ),
         (
             "NamespaceDeletionContentFailure",
             ("False", "ContentDeleted", "All content successfully deleted, may be waiting on finalization".to_owned()),
@@ -166,7 +174,8 @@ fn conditions(namespace: &Object, remaining: &[(&Resource, Vec<&Object>)], now: 
         .into_iter()
         .map(|(type_, (status, reason, message))| {
             let old = before.iter().find(|condition| condition["type"] == type_);
-            let since = old.filter(|old| old["status"] == status && old["reason"] == reason && old["message"] == message);
+            let since =
+                old.filter(|old| old["status"] == status && old["reason"] == reason && old["message"] == message);
             let time = since.map_or_else(|| time.as_str().into(), |old| old["lastTransitionTime"].clone());
             json!({"type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": time})
         })

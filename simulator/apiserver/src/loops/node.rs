@@ -42,7 +42,10 @@ pub struct Node {
 enum Item {
     /// The Node object itself.
     Register,
-    Pod { namespace: String, name: String },
+    Pod {
+        namespace: String,
+        name: String,
+    },
 }
 
 impl Node {
@@ -111,7 +114,9 @@ impl ControlLoop for Node {
             return;
         }
         match &*entry.resource.resource {
-            "pods" if entry.kind != LogKind::Deleted => self.enqueue(entry.object.namespace(), entry.object.name(), now),
+            "pods" if entry.kind != LogKind::Deleted => {
+                self.enqueue(entry.object.namespace(), entry.object.name(), now)
+            }
             // Pods may have waited for it.
             "persistentvolumeclaims" | "secrets" | "configmaps" if entry.kind != LogKind::Deleted => {
                 let namespace = entry.object.namespace();
@@ -204,7 +209,10 @@ fn register(now: Timestamp) -> Vec<Request> {
     }});
     vec![
         Request::new(Verb::Create, kubelet(), "v1", "nodes", "", "").agent("kubelet").json(node),
-        Request::new(Verb::Patch, kubelet(), "v1", "nodes", "", NODE).subresource("status").agent("kubelet").merge_patch(status),
+        Request::new(Verb::Patch, kubelet(), "v1", "nodes", "", NODE)
+            .subresource("status")
+            .agent("kubelet")
+            .merge_patch(status),
     ]
 }
 

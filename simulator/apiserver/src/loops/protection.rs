@@ -60,7 +60,10 @@ impl ControlLoop for Protection {
         let (text, request) = match &item {
             Item::Claim(namespace, name) => {
                 let claim = view.get(&GroupResource::new("", "persistentvolumeclaims"), namespace, name);
-                (format!("persistentvolumeclaim {namespace}/{name}"), claim.and_then(|claim| look_at_claim(claim, view)))
+                (
+                    format!("persistentvolumeclaim {namespace}/{name}"),
+                    claim.and_then(|claim| look_at_claim(claim, view)),
+                )
             }
             Item::Volume(name) => {
                 let volume = view.get(&GroupResource::new("", "persistentvolumes"), "", name);
@@ -101,7 +104,11 @@ fn look_at_claim(claim: &Object, view: &View<'_>) -> Option<Request> {
                 let finished = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
                 scheduled && !finished && claims_of(pod).any(|name| name == claim.name())
             };
-            if pods.any(|pod| uses(&pod)) { None } else { Some(set_finalizer(claim, "persistentvolumeclaims", CLAIM_FINALIZER, false)) }
+            if pods.any(|pod| uses(&pod)) {
+                None
+            } else {
+                Some(set_finalizer(claim, "persistentvolumeclaims", CLAIM_FINALIZER, false))
+            }
         }
         (false, false) => Some(set_finalizer(claim, "persistentvolumeclaims", CLAIM_FINALIZER, true)),
         _ => None,
@@ -111,7 +118,9 @@ fn look_at_claim(claim: &Object, view: &View<'_>) -> Option<Request> {
 fn look_at_volume(volume: &Object) -> Option<Request> {
     let protected = volume.finalizers().any(|finalizer| finalizer == VOLUME_FINALIZER);
     match (volume.is_deleting(), protected) {
-        (true, true) if volume["status"]["phase"] != "Bound" => Some(set_finalizer(volume, "persistentvolumes", VOLUME_FINALIZER, false)),
+        (true, true) if volume["status"]["phase"] != "Bound" => {
+            Some(set_finalizer(volume, "persistentvolumes", VOLUME_FINALIZER, false))
+        }
         (false, false) => Some(set_finalizer(volume, "persistentvolumes", VOLUME_FINALIZER, true)),
         _ => None,
     }

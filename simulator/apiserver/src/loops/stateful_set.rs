@@ -116,7 +116,8 @@ impl StatefulSets {
     fn enqueue_claimants(&mut self, claim: &Object, view: &View<'_>, now: Timestamp) {
         for set in view.store().list(&sets(), claim.namespace()) {
             let mut templates = set["spec"]["volumeClaimTemplates"].as_array().into_iter().flatten();
-            let named = templates.any(|template| claim.name().starts_with(&format!("{}-{}-", template.name(), set.name())));
+            let named =
+                templates.any(|template| claim.name().starts_with(&format!("{}-{}-", template.name(), set.name())));
             if named {
                 self.enqueue(set.namespace(), set.name(), now);
             }

@@ -33,7 +33,8 @@ impl Pass<'_> {
                 None => {
                     let claim = self.new_claim(template, &name);
                     let namespace = self.namespace().to_owned();
-                    self.requests.push(request(Verb::Create, "v1", "persistentvolumeclaims", &namespace, "").json(claim));
+                    self.requests
+                        .push(request(Verb::Create, "v1", "persistentvolumeclaims", &namespace, "").json(claim));
                     let (pod, set) = (format!("{}-{ordinal}", self.set.name()), self.set.name());
                     let message = format!("Create Claim {name} Pod {pod} in StatefulSet {set} success");
                     self.event("Normal", "SuccessfulCreate", message);
@@ -90,10 +91,12 @@ impl Pass<'_> {
             if before.iter().any(|owner| owner["controller"] == true && !ours(owner)) {
                 continue;
             }
-            let mut after: Vec<Value> = before.iter().filter(|owner| !ours(owner)).map(|owner| (*owner).clone()).collect();
+            let mut after: Vec<Value> =
+                before.iter().filter(|owner| !ours(owner)).map(|owner| (*owner).clone()).collect();
             after.extend(wanted.iter().cloned());
             // Without a policy there is nothing that the set ever wrote, unless the policy was changed.
-            let same = after.len() == before.len() && after.iter().all(|owner| before.iter().any(|old| old["uid"] == owner["uid"]));
+            let same = after.len() == before.len()
+                && after.iter().all(|owner| before.iter().any(|old| old["uid"] == owner["uid"]));
             if same {
                 continue;
             }
@@ -101,7 +104,8 @@ impl Pass<'_> {
             let owners = if after.is_empty() { Value::Null } else { json!(after) };
             let patch = json!({"metadata": {"uid": claim.uid(), "resourceVersion": claim.resource_version(), "ownerReferences": owners}});
             let namespace = self.namespace().to_owned();
-            self.requests.push(request(Verb::Patch, "v1", "persistentvolumeclaims", &namespace, &name).merge_patch(patch));
+            self.requests
+                .push(request(Verb::Patch, "v1", "persistentvolumeclaims", &namespace, &name).merge_patch(patch));
         }
         changed
     }

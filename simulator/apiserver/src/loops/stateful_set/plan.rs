@@ -18,7 +18,7 @@ struct Pods<'a> {
     condemned: BTreeMap<i64, &'a Object>,
 }
 
-impl Pass<'_> {
+impl<'a> Pass<'a> {
     /// Everything that one pass does.
     pub(super) fn run(&mut self) {
         let set = self.set;
@@ -32,18 +32,19 @@ impl Pass<'_> {
 
     /// The pods that the set controls. Orphans that match are adopted, pods that no longer match are
     /// let go; pods of another controller are left alone.
-    fn claim_pods(&mut self) -> Vec<&'_ Object> {
-        let set = self.set;
+    fn claim_pods(&mut self) -> Vec<&'a Object> {
+        let (set, view) = (self.set, self.view);
         let select = selector(set);
         let mut pods = Vec::new();
-        for pod in self.view.store().list(&GroupResource::new("", "pods"), set.namespace()) {
+        for pod in view.store().list(&GroupResource::new("", "pods"), set.namespace()) {
             let is_member = ordinal(set, pod).is_some() && select.matches(&pod["metadata"]["labels"]);
             match pod.controller_reference() {
                 Some(owner) if owner["uid"] == set.uid() => {
                     if is_member {
                         pods.push(pod);
                     } else if !set.is_deleting() {
-                        let owners: Vec<&Value> = pod.owner_references().filter(|owner| owner["uid"] != set.uid()).collect();
+                        let owners: Vec<&Value> =
+                            pod.owner_references().filter(|owner| owner["uid"] != set.uid()).collect();
                         let owners = if owners.is_empty() { Value::Null } else { json!(owners) };
                         self.patch_pod(pod, json!({"metadata": {"uid": pod.uid(), "ownerReferences": owners}}));
                     }
@@ -218,7 +219,8 @@ impl Pass<'_> {
             && updated == wanted
             && live.len() == wanted
             && ready == wanted;
-        let (current_name, current_count) = if rolled { (&update.name, updated) } else { (&current.name, of(&current.name)) };
+        let (current_name, current_count) =
+            if rolled { (&update.name, updated) } else { (&current.name, of(&current.name)) };
         let mut status = json!({
             "observedGeneration": set.generation(),
             "replicas": live.len(),
@@ -244,6 +246,10 @@ impl Pass<'_> {
         let object = json!({
             "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": set["metadata"], "spec": set["spec"], "status": status,
         });
-        self.requests.push(request(Verb::Update, "apps/v1", "statefulsets", set.namespace(), set.name()).subresource("status").json(object));
+        self.requests.push(
+            request(Verb::Update, "apps/v1", "statefulsets", set.namespace(), set.name())
+                .subresource("status")
+                .json(object),
+        );
     }
 }

@@ -55,7 +55,8 @@ impl Pass<'_> {
     pub(super) fn new_pod(&self, ordinal: i64, template: &Value, revision: &str) -> Value {
         let set = self.set;
         let name = format!("{}-{ordinal}", set.name());
-        let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": template["metadata"], "spec": template["spec"]});
+        let mut pod =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": template["metadata"], "spec": template["spec"]});
         let metadata = metadata_mut(&mut pod);
         metadata.retain(|field, _| ["labels", "annotations", "finalizers"].contains(&field.as_str()));
         metadata.insert("name".to_owned(), name.as_str().into());
@@ -81,7 +82,12 @@ impl Pass<'_> {
 /// The template's volumes with those of the claims in front; a claim takes the place of a volume of
 /// the same name.
 fn with_claims(volumes: &Value, claims: &[(String, String)]) -> Value {
-    let claimed = claims.iter().map(|(template, claim)| json!({"name": template, "persistentVolumeClaim": {"claimName": claim}}));
-    let own = volumes.as_array().into_iter().flatten().filter(|volume| !claims.iter().any(|(template, _)| volume["name"] == template.as_str()));
+    let claimed =
+        claims.iter().map(|(template, claim)| json!({"name": template, "persistentVolumeClaim": {"claimName": claim}}));
+    let own = volumes
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|volume| !claims.iter().any(|(template, _)| volume["name"] == template.as_str()));
     claimed.chain(own.cloned()).collect()
 }

@@ -11,7 +11,6 @@ use crate::resource::GroupResource;
 #[derive(Clone, Debug)]
 pub(super) struct Revision {
     pub(super) name: String,
-    pub(super) number: i64,
     /// The pod template.
     pub(super) template: Value,
 }
@@ -60,13 +59,13 @@ impl Pass<'_> {
         known.sort_by_key(|revision| (revision["revision"].as_i64(), revision.name().to_owned()));
         for orphan in known.iter().filter(|revision| revision.controller_reference().is_none() && !set.is_deleting()) {
             let patch = json!({"metadata": {"uid": orphan.uid(), "ownerReferences": [controller_of(set)]}});
-            self.requests.push(request(Verb::Patch, "apps/v1", "controllerrevisions", set.namespace(), orphan.name()).merge_patch(patch));
+            self.requests.push(
+                request(Verb::Patch, "apps/v1", "controllerrevisions", set.namespace(), orphan.name())
+                    .merge_patch(patch),
+            );
         }
-        let as_revision = |object: &Object| Revision {
-            name: object.name().to_owned(),
-            number: object["revision"].as_i64().unwrap_or_default(),
-            template: template_of(&object["data"]),
-        };
+        let as_revision =
+            |object: &Object| Revision { name: object.name().to_owned(), template: template_of(&object["data"]) };
         let next = known.last().map_or(1, |last| last["revision"].as_i64().unwrap_or_default() + 1);
         let equal = known.iter().rev().find(|revision| revision["data"] == data).copied();
         let update = match (equal, known.last()) {
@@ -74,13 +73,19 @@ impl Pass<'_> {
             (Some(equal), _) => {
                 // The template went back to an earlier one: that revision becomes the newest.
                 let patch = json!({"revision": next});
-                self.requests.push(request(Verb::Patch, "apps/v1", "controllerrevisions", set.namespace(), equal.name()).merge_patch(patch));
-                Revision { number: next, ..as_revision(equal) }
+                self.requests.push(
+                    request(Verb::Patch, "apps/v1", "controllerrevisions", set.namespace(), equal.name())
+                        .merge_patch(patch),
+                );
+                as_revision(equal)
             }
             (None, _) => self.new_revision(&data, next),
         };
         let current = set["status"]["currentRevision"].as_str().unwrap_or_default();
-        let current = known.iter().find(|revision| revision.name() == current).map_or_else(|| update.clone(), |object| as_revision(object));
+        let current = known
+            .iter()
+            .find(|revision| revision.name() == current)
+            .map_or_else(|| update.clone(), |object| as_revision(object));
         self.drop_old_revisions(&known, &[&current.name, &update.name], pods);
         (current, update)
     }
@@ -114,7 +119,7 @@ impl Pass<'_> {
             "data": data, "revision": number,
         });
         self.requests.push(request(Verb::Create, "apps/v1", "controllerrevisions", set.namespace(), "").json(object));
-        Revision { name, number, template: template_of(data) }
+        Revision { name, template: template_of(data) }
     }
 
     /// Revisions beyond `revisionHistoryLimit` that nothing uses any more.
@@ -127,7 +132,13 @@ impl Pass<'_> {
             .collect();
         let surplus = unused.len().saturating_sub(usize::try_from(limit).unwrap_or_default());
         for revision in unused.into_iter().take(surplus) {
-            self.requests.push(request(Verb::Delete, "apps/v1", "controllerrevisions", self.set.namespace(), revision.name()));
+            self.requests.push(request(
+                Verb::Delete,
+                "apps/v1",
+                "controllerrevisions",
+                self.set.namespace(),
+                revision.name(),
+            ));
         }
     }
 }
