@@ -243,7 +243,7 @@ impl World {
         let (mut revision, mut last_write) = (self.api.kernel().store().revision(), start);
         let mut steps = 0;
         loop {
-            if self.now() - start > limit || steps > SETTLE_STEPS_MAX {
+            if self.now().duration_since(start) > limit || steps > SETTLE_STEPS_MAX {
                 return self.still_writing(start + limit / 2);
             }
             if !self.step(last_write + quiet).await && self.tool.is_none() {

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use rewake_apiserver::control_plane::{Config, Progress, WebhookAnswer, WebhookCall};
-use rewake_apiserver::guest::Guests;
+use rewake_apiserver::guest::{ExecResult, GuestReport, Guests, VolumeData};
+use rewake_apiserver::object::ObjectExt;
 use rewake_apiserver::request::{Request, Response, Verb};
 use rewake_apiserver::resource::GroupResource;
 use rewake_apiserver::store::{Revision, Store};
@@ -17,6 +18,7 @@ use rewake_apiserver::{ApiError, ControlPlane};
 
 use crate::decisions::Decisions;
 use crate::faults::{Effect, Faults};
+use crate::tools::Archive;
 use crate::trace::{Actor, RequestEntry, Trace, What};
 
 /// Answers webhook calls for a Service: the controller under test, while it runs.
@@ -126,7 +128,7 @@ impl Api {
             if kernel.crashed.contains(by) {
                 return Err(ConnectionLost);
             }
-            *kernel.calls.entry(by.clone()).or_default() += 1;
+            kernel.count(by);
             match kernel.faults.strike(by, &request) {
                 Some((id, Effect::Refuse { code, message })) => {
                     kernel.note(by, format!("fault {id} refuses the next request"));
@@ -177,7 +179,7 @@ impl Api {
             Ok(handler) => {
                 let body = handler.review(call.body.clone()).await;
                 let outcome = describe_review(&body);
-                (WebhookAnswer::Http { code: 200, body }, outcome)
+                (WebhookAnswer::Http { code: 200, content_type: "application/json".to_owned(), body }, outcome)
             }
         };
         let mut kernel = self.kernel();
@@ -194,11 +196,38 @@ impl Kernel {
         self.plane.store()
     }
 
+    /// Counts an API call.
+    pub fn count(&mut self, by: &Actor) {
+        *self.calls.entry(by.clone()).or_default() += 1;
+    }
+
+    /// What can be told of the guest in a pod.
+    #[must_use]
+    pub fn guest_report(&self, namespace: &str, pod: &str) -> GuestReport {
+        self.guests.report(&self.plane.view(), namespace, pod, rewake_controller::guest::DIR)
+    }
+
+    /// What the claims in a backup hold just now, by namespace and name.
+    #[must_use]
+    pub fn volumes_of(&self, archive: &Archive) -> BTreeMap<(String, String), VolumeData> {
+        let claims = archive.items.iter().filter(|(key, _)| &*key.resource.resource == "persistentvolumeclaims");
+        claims
+            .map(|(key, claim)| ((key.namespace.clone(), key.name.clone()), self.guests.volume(claim.uid())))
+            .collect()
+    }
+
     /// Runs a command in a container, as `pods/exec` would.
     ///
     /// # Errors
     /// Why the container cannot be reached.
-    pub fn exec(&mut self, namespace: &str, pod: &str, container: &str, argv: &[String], stdin: &[u8]) -> Result<ExecResult, String> {
+    pub fn exec(
+        &mut self,
+        namespace: &str,
+        pod: &str,
+        container: &str,
+        argv: &[String],
+        stdin: &[u8],
+    ) -> Result<ExecResult, String> {
         let view = self.plane.view();
         self.guests.exec(&view, namespace, pod, container, argv, stdin)
     }
