@@ -35,7 +35,10 @@ pub enum Progress {
 pub struct WebhookCall {
     /// `CONFIGURATION/WEBHOOK`, for traces.
     pub name: String,
-    /// `clientConfig` of the webhook: `url`, or `service` with `caBundle`.
+    /// Where to send it by POST, as Go's client prints it: a service as `https://NAME.NAMESPACE.svc:PORT/PATH`,
+    /// and `?timeout=5s` at the end.
+    pub url: String,
+    /// `clientConfig` of the webhook: `url`, or `service`, with `caBundle`.
     pub client_config: serde_json::Value,
     /// The `AdmissionReview` (or `ConversionReview`) as JSON bytes.
     pub body: bytes::Bytes,
@@ -50,10 +53,12 @@ pub enum WebhookAnswer {
     Http {
         /// Status code.
         code: u16,
+        /// `Content-Type`, or empty.
+        content_type: String,
         /// The body.
         body: bytes::Bytes,
     },
-    /// No answer: the sentence that Go's HTTP client gives, for example
+    /// No answer: the sentence of Go's HTTP client after `Post "URL": `, for example
     /// `dial tcp 127.0.0.1:9443: connect: connection refused`.
     Failed(String),
     /// No answer in time.
@@ -86,6 +91,22 @@ impl View<'_> {
     #[must_use]
     pub fn by_kind(&self, _api_version: &str, _kind: &str) -> Option<&Resource> {
         None
+    }
+
+    /// The resource that a path reaches: group (empty for core), version, plural.
+    #[must_use]
+    pub fn resource(&self, group: &str, version: &str, resource: &str) -> Option<&Resource> {
+        self.resources().find(|served| {
+            *served.kind.group == *group
+                && *served.kind.version == *version
+                && *served.group_resource.resource == *resource
+        })
+    }
+
+    /// Every served resource in every served version: the built-in ones in the order of discovery,
+    /// then those of definitions.
+    pub fn resources(&self) -> impl Iterator<Item = &Resource> {
+        crate::schema::builtin::resources().iter().map(|resource| &**resource)
     }
 
     /// The resource under this group and plural, in its storage version.
