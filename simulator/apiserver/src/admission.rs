@@ -33,6 +33,8 @@ mod matching;
 pub mod plugins;
 pub mod policies;
 mod review;
+#[cfg(test)]
+mod tests;
 mod webhooks;
 
 pub use configurations::Configurations;
@@ -95,11 +97,6 @@ impl Attributes {
     /// The new object for a change; copied when others hold it too.
     fn object_mut(&mut self) -> Option<&mut Value> {
         self.object.as_mut().map(Arc::make_mut)
-    }
-
-    /// Is this about the resource itself, not one of its subresources?
-    fn is_main(&self, group: &str, resource: &str) -> bool {
-        self.subresource.is_empty() && self.is_resource(group, resource)
     }
 
     fn is_resource(&self, group: &str, resource: &str) -> bool {
