@@ -114,6 +114,12 @@ pub struct Strategy {
     status_keeps: &'static [&'static str],
     /// Propagation policy of a delete that names none.
     default_propagation: Option<&'static str>,
+    /// Seconds of grace of a delete, for kinds with graceful deletion.
+    grace_period: Option<fn(&Value, Option<i64>) -> i64>,
+    /// What changes in an object whose deletion begins.
+    begin_deletion: fn(&mut Value),
+    /// Does something besides `metadata.finalizers` keep a deleted object?
+    holds: fn(&Value) -> bool,
     /// What an update is validated against besides the rules for changes.
     on_update: OnUpdate,
     /// Fills in defaults.
@@ -165,6 +171,9 @@ impl Strategy {
         status: Status::Reset(|| json!({})),
         status_keeps: &[],
         default_propagation: None,
+        grace_period: None,
+        begin_deletion: |_| {},
+        holds: |_| false,
         on_update: OnUpdate::Changes,
         default: |_| {},
         prepare_for_create: |_, _| Ok(()),
@@ -264,7 +273,8 @@ impl Strategy {
             return new.keys().any(changed) || old.keys().any(changed);
         }
         let at = |object: &Value, pointer| object.pointer(pointer).cloned().unwrap_or_default();
-        context.subresource != "status" && self.generation.iter().any(|pointer| !at::same(&at(new, pointer), &at(old, pointer)))
+        context.subresource != "status"
+            && self.generation.iter().any(|pointer| !at::same(&at(new, pointer), &at(old, pointer)))
     }
 
     /// Everything wrong with an update.
@@ -322,6 +332,25 @@ impl Strategy {
         self.default_propagation
     }
 
+    /// Seconds of grace of a delete; `None` for kinds without graceful deletion. `requested` is
+    /// `gracePeriodSeconds` of the delete's options.
+    #[must_use]
+    pub fn grace_period(&self, object: &Value, requested: Option<i64>) -> Option<i64> {
+        self.grace_period.map(|period| period(object, requested))
+    }
+
+    /// Changes an object whose deletion begins but does not complete (Namespaces become Terminating).
+    pub fn begin_deletion(&self, object: &mut Value) {
+        (self.begin_deletion)(object);
+    }
+
+    /// Is there something besides `metadata.finalizers` that keeps a deleted object
+    /// (`spec.finalizers` of Namespaces)?
+    #[must_use]
+    pub fn holds(&self, object: &Value) -> bool {
+        (self.holds)(object)
+    }
+
     /// Fields that a write of this (sub)resource cannot own, as JSON pointers: its managed fields leave
     /// them out (`GetResetFields` upstream).
     #[must_use]
@@ -331,8 +360,12 @@ impl Strategy {
             "" if resource.has_status() && !matches!(self.status, Status::Keep) => vec!["/status".to_owned()],
             "status" if resource.is_custom() => {
                 let others = resource.schema.properties().map(|(name, _)| name.to_owned());
-                let others = others.filter(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
-                others.map(|name| format!("/{name}")).chain(keep(&["annotations", "finalizers", "labels", "ownerReferences"])).collect()
+                let others =
+                    others.filter(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
+                others
+                    .map(|name| format!("/{name}"))
+                    .chain(keep(&["annotations", "finalizers", "labels", "ownerReferences"]))
+                    .collect()
             }
             "status" => std::iter::once("/spec".to_owned()).chain(keep(self.status_keeps)).collect(),
             _ => Vec::new(),
@@ -346,34 +379,6 @@ fn keep_all_but(new: &mut Value, old: &Value, fields: &[&str]) {
     new.retain(|field, _| fields.contains(&field.as_str()));
     let kept = old.iter().filter(|(field, _)| !fields.contains(&field.as_str()));
     new.extend(kept.map(|(field, value)| (field.clone(), value.clone())));
-}
-
-/// Seconds of grace of a delete; `None` for kinds without graceful deletion. `requested` is
-/// `gracePeriodSeconds` of the delete's options.
-#[must_use]
-pub fn grace_period(resource: &Resource, object: &Value, requested: Option<i64>) -> Option<i64> {
-    match (&*resource.group_resource.group, &*resource.group_resource.resource) {
-        ("", "pods") => Some(pods::grace_period(object, requested)),
-        _ => None,
-    }
-}
-
-/// Changes an object whose deletion begins but does not complete: a Namespace becomes Terminating.
-pub fn begin_deletion(resource: &Resource, object: &mut Value) {
-    if is_namespaces(resource) {
-        namespaces::begin_deletion(object);
-    }
-}
-
-/// Is there something besides `metadata.finalizers` that keeps a deleted object: `spec.finalizers` of
-/// a Namespace?
-#[must_use]
-pub fn holds(resource: &Resource, object: &Value) -> bool {
-    is_namespaces(resource) && !fill::is_empty(&object["spec"]["finalizers"])
-}
-
-fn is_namespaces(resource: &Resource) -> bool {
-    (&*resource.group_resource.group, &*resource.group_resource.resource) == ("", "namespaces")
 }
 
 static PLAIN: Strategy = Strategy::PLAIN;
@@ -414,9 +419,10 @@ pub fn strategy(resource: &Resource) -> &'static Strategy {
         ("policy", "poddisruptionbudgets") => &policy::DISRUPTION_BUDGETS,
         ("scheduling.k8s.io", "priorityclasses") => &scheduling::PRIORITY_CLASSES,
         ("storage.k8s.io", "storageclasses") => &storage::STORAGE_CLASSES,
-        ("storage.k8s.io", "csidrivers" | "csinodes" | "volumeattachments" | "csistoragecapacities" | "volumeattributesclasses") => {
-            &storage::OTHERS
-        }
+        (
+            "storage.k8s.io",
+            "csidrivers" | "csinodes" | "volumeattachments" | "csistoragecapacities" | "volumeattributesclasses",
+        ) => &storage::OTHERS,
         ("networking.k8s.io", "ingresses") => &networking::INGRESSES,
         ("networking.k8s.io", "networkpolicies") => &networking::NETWORK_POLICIES,
         ("networking.k8s.io", "ingressclasses") => &networking::INGRESS_CLASSES,

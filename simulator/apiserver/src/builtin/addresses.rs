@@ -51,10 +51,11 @@ pub(super) fn cluster_ip(spec: &mut Value, context: &mut Context<'_>) -> Result<
     let chosen = spec["clusterIP"].as_str().unwrap_or_default();
     if !chosen.is_empty() {
         let value = spec["clusterIPs"].clone();
-        let fail = |why: &str| {
-            Err(refused("spec.clusterIPs", &value, format!("failed to allocate IP {chosen}: {why}")))
+        let fail =
+            |why: &str| Err(refused("spec.clusterIPs", &value, format!("failed to allocate IP {chosen}: {why}")));
+        let Ok(ip) = chosen.parse::<Ipv4Addr>() else {
+            return fail("the provided network does not match the current range");
         };
-        let Ok(ip) = chosen.parse::<Ipv4Addr>() else { return fail("the provided network does not match the current range") };
         let offset = u64::from(u32::from(ip).wrapping_sub(base));
         // The first address names the network and the last one is its broadcast address.
         if offset == 0 || offset >= size - 1 {
@@ -129,7 +130,11 @@ pub(super) fn node_ports(spec: &mut Value, old: &Value, context: &mut Context<'_
 }
 
 /// Gives a Service its port for health checks, or takes the one it chose.
-pub(super) fn health_check_port(spec: &mut Value, old: &Value, context: &mut Context<'_>) -> Result<(), AllocationError> {
+pub(super) fn health_check_port(
+    spec: &mut Value,
+    old: &Value,
+    context: &mut Context<'_>,
+) -> Result<(), AllocationError> {
     let used = used_ports(context, old);
     match spec["healthCheckNodePort"].as_i64().filter(|chosen| *chosen != 0) {
         Some(chosen) => check_port("spec.healthCheckNodePort", chosen, "TCP", &used, context),

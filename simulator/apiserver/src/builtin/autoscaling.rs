@@ -48,7 +48,9 @@ fn scaling_rules(behavior: &mut Value, direction: &str, window: Option<i64>, pol
             fill(rules, "stabilizationWindowSeconds", window);
         }
         fill(rules, "selectPolicy", "Max");
-        let list = || policies.iter().map(|(kind, value)| json!({"type": kind, "value": value, "periodSeconds": 15})).collect();
+        let list = || {
+            policies.iter().map(|(kind, value)| json!({"type": kind, "value": value, "periodSeconds": 15})).collect()
+        };
         fill_with(rules, "policies", list);
     });
 }

@@ -50,9 +50,7 @@ fn mirror_data_sources(spec: &mut Value) {
     if !spec["dataSource"].is_null() && !supported && spec["dataSourceRef"].is_null() {
         put(spec, "dataSource", Value::Null);
     }
-    let copy = |source: &Value| {
-        json!({"apiGroup": source["apiGroup"], "kind": source["kind"], "name": source["name"]})
-    };
+    let copy = |source: &Value| json!({"apiGroup": source["apiGroup"], "kind": source["kind"], "name": source["name"]});
     match (spec["dataSource"].is_null(), spec["dataSourceRef"].is_null()) {
         (false, true) => {
             let copy = copy(&spec["dataSource"]);
@@ -113,7 +111,8 @@ pub(super) fn spec(at: &At<'_, '_>, errors: &mut Errors) {
             place.get("name").required(errors);
             place.get("kind").required(errors);
             let group = place.get("apiGroup");
-            if group.is_empty() && place.get("kind").text() != "PersistentVolumeClaim" && !place.get("kind").is_empty() {
+            if group.is_empty() && place.get("kind").text() != "PersistentVolumeClaim" && !place.get("kind").is_empty()
+            {
                 place.invalid_as(
                     errors,
                     place.get("kind").value().to_string(),

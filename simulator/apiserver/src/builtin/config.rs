@@ -38,8 +38,7 @@ pub(super) static SECRETS: Strategy = Strategy {
     ..Strategy::PLAIN
 };
 
-pub(super) static SERVICE_ACCOUNTS: Strategy =
-    Strategy { on_update: OnUpdate::ChangesThenWhole, ..Strategy::PLAIN };
+pub(super) static SERVICE_ACCOUNTS: Strategy = Strategy { on_update: OnUpdate::ChangesThenWhole, ..Strategy::PLAIN };
 
 /// `stringData` is write-only: it goes into `data`, over what is there.
 fn fold_string_data(secret: &mut Value) {

@@ -265,11 +265,9 @@ fn resources(at: &At<'_, '_>, errors: &mut Errors) {
                 format!("\"{asked}\""),
                 format!("must be less than or equal to {name} limit of {bound}"),
             ),
-            (Some(asked), Some(bound)) if asked != bound && !may_overcommit(name) => requests.invalid_as(
-                errors,
-                format!("\"{asked}\""),
-                format!("must be equal to {name} limit of {bound}"),
-            ),
+            (Some(asked), Some(bound)) if asked != bound && !may_overcommit(name) => {
+                requests.invalid_as(errors, format!("\"{asked}\""), format!("must be equal to {name} limit of {bound}"))
+            }
             _ => {}
         }
     }
@@ -297,7 +295,8 @@ fn hooks_and_probes(container: &At<'_, '_>, errors: &mut Errors) {
             continue;
         }
         handler(&probe, errors);
-        for number in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
+        for number in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
+        {
             probe.get(number).non_negative(errors);
         }
         let threshold = probe.get("successThreshold");

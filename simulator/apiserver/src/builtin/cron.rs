@@ -22,7 +22,8 @@ pub(super) fn problem(schedule: &str) -> Option<String> {
         schedule = rest.trim();
     }
     if let Some(duration) = schedule.strip_prefix("@every ") {
-        let valid = duration.bytes().next().is_some_and(|byte| byte.is_ascii_digit()) && duration.ends_with(['s', 'm', 'h']);
+        let valid =
+            duration.bytes().next().is_some_and(|byte| byte.is_ascii_digit()) && duration.ends_with(['s', 'm', 'h']);
         return (!valid).then(|| format!("failed to parse duration {schedule}: time: invalid duration \"{duration}\""));
     }
     if schedule.starts_with('@') {
@@ -32,7 +33,10 @@ pub(super) fn problem(schedule: &str) -> Option<String> {
     if fields.len() != FIELDS.len() {
         return Some(format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" ")));
     }
-    fields.iter().zip(FIELDS).find_map(|(field, bounds)| field.split(',').find_map(|range| range_problem(range, bounds)))
+    fields
+        .iter()
+        .zip(FIELDS)
+        .find_map(|(field, bounds)| field.split(',').find_map(|range| range_problem(range, bounds)))
 }
 
 fn range_problem(range: &str, (min, max, names): (u32, u32, &[&str])) -> Option<String> {
@@ -43,9 +47,7 @@ fn range_problem(range: &str, (min, max, names): (u32, u32, &[&str])) -> Option<
         match text.parse::<i64>() {
             Ok(negative) if negative < 0 => Err(format!("negative number ({negative}) not allowed: {text}")),
             Ok(number) => Ok(u32::try_from(number).unwrap_or(u32::MAX)),
-            Err(_) => Err(format!(
-                "failed to parse int from {text}: strconv.Atoi: parsing {text:?}: invalid syntax"
-            )),
+            Err(_) => Err(format!("failed to parse int from {text}: strconv.Atoi: parsing {text:?}: invalid syntax")),
         }
     };
     let parts: Vec<&str> = range.split('/').collect();
@@ -80,15 +82,64 @@ fn range_problem(range: &str, (min, max, names): (u32, u32, &[&str])) -> Option<
 
 /// First parts of the names of the IANA time zone database, and its names without one.
 const REGIONS: [&str; 13] = [
-    "Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia", "Brazil", "Canada", "Chile", "Etc",
-    "Europe", "Indian",
+    "Africa",
+    "America",
+    "Antarctica",
+    "Arctic",
+    "Asia",
+    "Atlantic",
+    "Australia",
+    "Brazil",
+    "Canada",
+    "Chile",
+    "Etc",
+    "Europe",
+    "Indian",
 ];
 const MORE_REGIONS: [&str; 3] = ["Mexico", "Pacific", "US"];
 const ZONES: [&str; 42] = [
-    "CET", "CST6CDT", "Cuba", "EET", "EST", "EST5EDT", "Egypt", "Eire", "Factory", "GB", "GB-Eire", "GMT", "GMT+0",
-    "GMT-0", "GMT0", "Greenwich", "HST", "Hongkong", "Iceland", "Iran", "Israel", "Jamaica", "Japan", "Kwajalein",
-    "Libya", "MET", "MST", "MST7MDT", "NZ", "NZ-CHAT", "Navajo", "PRC", "PST8PDT", "Poland", "Portugal", "ROC", "ROK",
-    "Singapore", "Turkey", "UCT", "UTC", "Zulu",
+    "CET",
+    "CST6CDT",
+    "Cuba",
+    "EET",
+    "EST",
+    "EST5EDT",
+    "Egypt",
+    "Eire",
+    "Factory",
+    "GB",
+    "GB-Eire",
+    "GMT",
+    "GMT+0",
+    "GMT-0",
+    "GMT0",
+    "Greenwich",
+    "HST",
+    "Hongkong",
+    "Iceland",
+    "Iran",
+    "Israel",
+    "Jamaica",
+    "Japan",
+    "Kwajalein",
+    "Libya",
+    "MET",
+    "MST",
+    "MST7MDT",
+    "NZ",
+    "NZ-CHAT",
+    "Navajo",
+    "PRC",
+    "PST8PDT",
+    "Poland",
+    "Portugal",
+    "ROC",
+    "ROK",
+    "Singapore",
+    "Turkey",
+    "UCT",
+    "UTC",
+    "Zulu",
 ];
 
 /// Could this be a time zone? Places within a region are not looked up: the answer would depend on the

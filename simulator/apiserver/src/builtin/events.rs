@@ -66,7 +66,8 @@ fn new_style(event: &Value, errors: &mut Errors) {
     if !matches!(kind.text(), "Normal" | "Warning") {
         kind.invalid_as(errors, "\"\"", format!("has invalid value: {}", kind.text()));
     }
-    for (field, name) in [("deprecatedFirstTimestamp", "firstTimestamp"), ("deprecatedLastTimestamp", "lastTimestamp")] {
+    for (field, name) in [("deprecatedFirstTimestamp", "firstTimestamp"), ("deprecatedLastTimestamp", "lastTimestamp")]
+    {
         if !root.get(field).is_absent() {
             At::named(name, &event[field]).invalid_as(errors, "\"\"", "needs to be unset");
         }

@@ -155,13 +155,7 @@ pub(super) fn diff(old: &str, new: &str) -> String {
         let end = (end + CONTEXT).min(edits.len());
         let hunk = &edits[start..end];
         let count = |skip: char| hunk.iter().filter(|edit| edit.mark != skip).count();
-        out.push_str(&format!(
-            "@@ -{},{} +{},{} @@\n",
-            hunk[0].old + 1,
-            count('+'),
-            hunk[0].new + 1,
-            count('-')
-        ));
+        out.push_str(&format!("@@ -{},{} +{},{} @@\n", hunk[0].old + 1, count('+'), hunk[0].new + 1, count('-')));
         for edit in hunk {
             out.push(edit.mark);
             out.push_str(edit.line);
@@ -242,8 +236,11 @@ pub(super) const DISRUPTION_BUDGET_SPEC: Shape = Shape::Struct(&[
 ]);
 
 /// `rbac.RoleRef`.
-pub(super) const ROLE_REF: Shape =
-    Shape::Struct(&[("APIGroup", "apiGroup", Shape::Text), ("Kind", "kind", Shape::Text), ("Name", "name", Shape::Text)]);
+pub(super) const ROLE_REF: Shape = Shape::Struct(&[
+    ("APIGroup", "apiGroup", Shape::Text),
+    ("Kind", "kind", Shape::Text),
+    ("Name", "name", Shape::Text),
+]);
 
 /// `core.TypedLocalObjectReference`.
 const TYPED_LOCAL_REFERENCE: Shape = Shape::Pointer(&[

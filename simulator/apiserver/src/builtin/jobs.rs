@@ -111,8 +111,12 @@ fn generated_selector(job: &Value, errors: &mut Errors) {
     let template = spec.get("template");
     let metadata = template.get("metadata");
     let labels = metadata.get("labels");
-    let expected =
-        [(LEGACY_UID_LABEL, job.uid()), (LEGACY_NAME_LABEL, job.name()), (UID_LABEL, job.uid()), (NAME_LABEL, job.name())];
+    let expected = [
+        (LEGACY_UID_LABEL, job.uid()),
+        (LEGACY_NAME_LABEL, job.name()),
+        (UID_LABEL, job.uid()),
+        (NAME_LABEL, job.name()),
+    ];
     for (key, value) in expected {
         let label = labels.key(key);
         if label.is_absent() {
@@ -184,7 +188,8 @@ fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
         }
     };
     // An elastic indexed Job may change both counts together.
-    let elastic = new["spec"]["completionMode"] == "Indexed" && new["spec"]["completions"] == new["spec"]["parallelism"];
+    let elastic =
+        new["spec"]["completionMode"] == "Indexed" && new["spec"]["completions"] == new["spec"]["parallelism"];
     if !elastic {
         immutable("completions", errors);
     }
@@ -231,7 +236,10 @@ fn validate_cron_job(cron_job: &Value, errors: &mut Errors) {
         if zone.is_empty() {
             zone.invalid(errors, "timeZone must be nil or non-empty string");
         } else if zone.text().eq_ignore_ascii_case("local") {
-            zone.invalid(errors, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones");
+            zone.invalid(
+                errors,
+                "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones",
+            );
         } else if !super::cron::is_time_zone(zone.text()) {
             zone.invalid(errors, format!("unknown time zone {}", zone.text()));
         }

@@ -137,8 +137,10 @@ fn hard(at: &At<'_, '_>, errors: &mut Errors) {
         for wrong in names::qualified_name(name) {
             named(errors, wrong);
         }
-        let standard =
-            STANDARD.contains(&name) || STANDARD_MORE.contains(&name) || name.starts_with("requests.hugepages-") || name.starts_with("hugepages-");
+        let standard = STANDARD.contains(&name)
+            || STANDARD_MORE.contains(&name)
+            || name.starts_with("requests.hugepages-")
+            || name.starts_with("hugepages-");
         if !name.contains('/') && !standard {
             named(errors, "must be a standard resource type or fully qualified".to_owned());
             named(errors, "must be a standard resource for quota".to_owned());
@@ -147,7 +149,8 @@ fn hard(at: &At<'_, '_>, errors: &mut Errors) {
         if quantity.is_negative() {
             amount.invalid(errors, "must be greater than or equal to 0");
         }
-        let counts_objects = name.starts_with("count/") || STANDARD_MORE.contains(&name) || STANDARD[10..].contains(&name);
+        let counts_objects =
+            name.starts_with("count/") || STANDARD_MORE.contains(&name) || STANDARD[10..].contains(&name);
         if counts_objects && !quantity.is_whole() {
             amount.invalid(errors, "must be an integer");
         }

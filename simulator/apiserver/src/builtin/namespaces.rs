@@ -29,7 +29,8 @@ pub(super) static NAMESPACES: Strategy = Strategy {
     },
     prepare_for_update,
     validate: |namespace, errors| spec_finalizers(namespace, errors),
-    validate_update: |_, _, _| {},
+    begin_deletion,
+    holds: |namespace| !is_empty(&namespace["spec"]["finalizers"]),
     validate_status_update,
     on_update: OnUpdate::WholeThenChanges,
     ..Strategy::PLAIN
@@ -79,7 +80,7 @@ fn validate_status_update(new: &Value, _old: &Value, errors: &mut Errors) {
 }
 
 /// Deletion shows in the phase at once.
-pub(super) fn begin_deletion(namespace: &mut Value) {
+fn begin_deletion(namespace: &mut Value) {
     if let Some(status) = object_in(namespace, "status") {
         put(status, "phase", "Terminating".into());
     }

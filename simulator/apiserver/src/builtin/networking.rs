@@ -21,7 +21,9 @@ pub(super) static INGRESS_CLASSES: Strategy = Strategy {
     generation: &["/spec"],
     status: Status::Keep,
     default: |class| {
-        within(class, "spec", |spec| within(spec, "parameters", |parameters| fill_zero(parameters, "scope", "Cluster")));
+        within(class, "spec", |spec| {
+            within(spec, "parameters", |parameters| fill_zero(parameters, "scope", "Cluster"))
+        });
     },
     validate_update: |new, old, errors| {
         let root = At::root(new);

@@ -67,7 +67,11 @@ fn taints(node: &Value, errors: &mut Errors) {
             pod_spec::taint_effect(&effect, errors);
         }
         if !seen.insert((key.text(), effect.text())) {
-            taint.error(crate::error::FieldErrorKind::Duplicate, errors, "taints must be unique by key and effect pair");
+            taint.error(
+                crate::error::FieldErrorKind::Duplicate,
+                errors,
+                "taints must be unique by key and effect pair",
+            );
         }
     }
 }
@@ -76,13 +80,10 @@ fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
     taints(new, errors);
     let root = At::root(new);
     let spec = root.get("spec");
-    for (field, place, what) in
-        [("podCIDRs", "podCIDRs", "podCIDR"), ("providerID", "providerID", "providerID")]
-    {
+    for (field, place, what) in [("podCIDRs", "podCIDRs", "podCIDR"), ("providerID", "providerID", "providerID")] {
         let before = &old["spec"][field];
         if !is_empty(before) && !same(spec.get(field).value(), before) {
-            spec.get(place)
-                .forbidden(errors, format!("node updates may not change {what} except from \"\" to valid"));
+            spec.get(place).forbidden(errors, format!("node updates may not change {what} except from \"\" to valid"));
         }
     }
 }

@@ -207,7 +207,11 @@ fn tolerations(at: &At<'_, '_>, errors: &mut Errors) {
         match operator.text() {
             "Equal" | "" => operator.all(errors, names::label_value(value.text())),
             "Exists" if !value.is_empty() => {
-                operator.invalid_as(errors, value.value().to_string(), "value must be empty when `operator` is 'Exists'");
+                operator.invalid_as(
+                    errors,
+                    value.value().to_string(),
+                    "value must be empty when `operator` is 'Exists'",
+                );
             }
             "Exists" => {}
             _ => operator.one_of(errors, &["Equal", "Exists"]),

@@ -21,6 +21,7 @@ pub(super) static PODS: Strategy = Strategy {
     status: Status::Reset(|| json!({"phase": "Pending"})),
     // Old kubelets would corrupt owner references in a way that breaks garbage collection.
     status_keeps: &["deletionTimestamp", "ownerReferences"],
+    grace_period: Some(grace_period),
     default: pod_defaults::pod,
     prepare_for_create,
     prepare_for_update,
@@ -57,7 +58,7 @@ fn prepare_for_create(pod: &mut Value, _context: &mut Context<'_>) -> Result<(),
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the signature of a hook")]
-fn prepare_for_update(pod: &mut Value, _old: &Value, context: &mut Context<'_>) -> Result<(), ApiError> {
+fn prepare_for_update(pod: &mut Value, old: &Value, context: &mut Context<'_>) -> Result<(), ApiError> {
     if context.subresource == "status" {
         // `podIP` and `podIPs[0]` are one value with two names (`Convert_core_PodStatus_To_v1_PodStatus`).
         let status = &mut pod["status"];
@@ -70,7 +71,7 @@ fn prepare_for_update(pod: &mut Value, _old: &Value, context: &mut Context<'_>) 
             fill(status, "hostIP", first);
         }
     }
-    if let Some(class) = _old["status"]["qosClass"].as_str() {
+    if let Some(class) = old["status"]["qosClass"].as_str() {
         // The class of a pod is settled when it is made.
         let class = class.to_owned();
         fill(&mut pod["status"], "qosClass", class);
@@ -103,7 +104,7 @@ pub(super) fn keep_all_but_subresource(new: &mut Value, old: &Value, subresource
 
 /// Seconds until a deleted pod is removed: an unbound or finished pod goes at once
 /// (`podStrategy.CheckGracefulDelete`).
-pub(super) fn grace_period(pod: &Value, requested: Option<i64>) -> i64 {
+fn grace_period(pod: &Value, requested: Option<i64>) -> i64 {
     let spec = &pod["spec"];
     let unbound = spec["nodeName"].as_str().is_none_or(str::is_empty);
     let finished = matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"));

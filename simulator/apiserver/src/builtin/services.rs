@@ -118,8 +118,7 @@ fn keep_allocated(spec: &mut Value, old: &Value) {
     if has_node_ports(kind(old)) && has_node_ports(kind(spec)) {
         let before: Vec<Value> = old["ports"].as_array().cloned().unwrap_or_default();
         each(spec, "ports", |port| {
-            let same_port =
-                |other: &&Value| other["port"] == port["port"] && other["protocol"] == port["protocol"];
+            let same_port = |other: &&Value| other["port"] == port["port"] && other["protocol"] == port["protocol"];
             if let Some(other) = before.iter().find(same_port) {
                 let node_port = other["nodePort"].clone();
                 fill_zero(port, "nodePort", node_port);
@@ -144,7 +143,8 @@ fn drop_what_the_type_lacks(spec: &mut Value, old: &Value) {
         }
     }
     if has_node_ports(kind(old)) && !has_node_ports(kind(spec)) {
-        let before: Vec<Value> = old["ports"].as_array().into_iter().flatten().map(|port| port["nodePort"].clone()).collect();
+        let before: Vec<Value> =
+            old["ports"].as_array().into_iter().flatten().map(|port| port["nodePort"].clone()).collect();
         each(spec, "ports", |port| {
             if before.contains(&port["nodePort"]) {
                 put(port, "nodePort", Value::Null);
@@ -213,9 +213,13 @@ fn families(spec: &mut Value, errors: &mut Errors) {
             put(spec, "ipFamilyPolicy", "RequireDualStack".into());
         }
         let policy = spec["ipFamilyPolicy"].clone();
-        fill_with(spec, "ipFamilies", || {
-            if policy == "SingleStack" { json!(["IPv4"]) } else { json!(["IPv4", "IPv6"]) }
-        });
+        fill_with(
+            spec,
+            "ipFamilies",
+            || {
+                if policy == "SingleStack" { json!(["IPv4"]) } else { json!(["IPv4", "IPv6"]) }
+            },
+        );
         fill(spec, "ipFamilyPolicy", "SingleStack");
         return;
     }
@@ -338,8 +342,7 @@ fn validate(spec: &At<'_, '_>, errors: &mut Errors) {
     }
     duplicate_ports(&ports, errors);
     let traffic = spec.get("externalTrafficPolicy");
-    let externally = has_node_ports(kind.text())
-        || (kind.text() == "ClusterIP" && !spec.get("externalIPs").is_empty());
+    let externally = has_node_ports(kind.text()) || (kind.text() == "ClusterIP" && !spec.get("externalIPs").is_empty());
     if !externally && !traffic.is_empty() {
         traffic.invalid(errors, "may only be set for externally-accessible services");
     } else if externally {
@@ -352,12 +355,7 @@ fn validate(spec: &At<'_, '_>, errors: &mut Errors) {
     internal.optional_one_of(errors, &["Cluster", "Local"]);
 }
 
-fn service_port<'v>(
-    port: &At<'v, '_>,
-    name_needed: bool,
-    seen: &mut BTreeSet<&'v str>,
-    errors: &mut Errors,
-) {
+fn service_port<'v>(port: &At<'v, '_>, name_needed: bool, seen: &mut BTreeSet<&'v str>, errors: &mut Errors) {
     let name = port.get("name");
     if name.is_empty() {
         if name_needed {

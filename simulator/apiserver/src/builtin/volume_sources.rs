@@ -153,7 +153,11 @@ fn items(kind: &str, at: &At<'_, '_>, errors: &mut Errors) {
             if !field.is_absent() {
                 field.get("fieldPath").required(errors);
                 if !resource.is_absent() {
-                    item.invalid_as(errors, "\"resource\"", "fieldRef and resourceFieldRef can not be specified simultaneously");
+                    item.invalid_as(
+                        errors,
+                        "\"resource\"",
+                        "fieldRef and resourceFieldRef can not be specified simultaneously",
+                    );
                 }
             } else if resource.is_absent() {
                 item.missing(errors, "one of fieldRef and resourceFieldRef is required");

@@ -124,8 +124,11 @@ static EMPTY: std::sync::LazyLock<Value> = std::sync::LazyLock::new(|| json!({})
 
 /// The source alone, without what CSI may change (where its secrets are).
 fn source(spec: &Value) -> Value {
-    let mut source: Map<String, Value> =
-        SOURCES.iter().filter(|kind| !spec[**kind].is_null()).map(|kind| ((*kind).to_owned(), spec[*kind].clone())).collect();
+    let mut source: Map<String, Value> = SOURCES
+        .iter()
+        .filter(|kind| !spec[**kind].is_null())
+        .map(|kind| ((*kind).to_owned(), spec[*kind].clone()))
+        .collect();
     if let Some(csi) = source.get_mut("csi") {
         for secret in ["controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef"] {
             put(csi, secret, Value::Null);
@@ -141,10 +144,8 @@ fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
     let (is, was) = (source(&new["spec"]), source(&old["spec"]));
     if !same(&is, &was) {
         let difference = go::diff(&go::VOLUME_SOURCE.print_lines(&was), &go::VOLUME_SOURCE.print_lines(&is));
-        At::named("spec.persistentvolumesource", &Value::Null).forbidden(
-            errors,
-            format!("spec.persistentvolumesource is immutable after creation\n{difference}"),
-        );
+        At::named("spec.persistentvolumesource", &Value::Null)
+            .forbidden(errors, format!("spec.persistentvolumesource is immutable after creation\n{difference}"));
     }
     let mode = &new["spec"]["volumeMode"];
     if !same(mode, &old["spec"]["volumeMode"]) {

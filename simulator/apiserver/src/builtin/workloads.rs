@@ -11,7 +11,6 @@ use super::go;
 use super::names::NameRule;
 use super::pod_spec;
 use super::{Context, OnUpdate, Status, Strategy, claims, pod_defaults};
-use crate::error::ApiError;
 use crate::object::set_meta;
 use crate::selector::LabelSelector;
 
@@ -56,9 +55,9 @@ pub(super) static REPLICA_SETS: Strategy = Strategy {
 
 pub(super) static DAEMON_SETS: Strategy = Strategy {
     generation: &["/spec"],
-    status: Status::Reset(|| {
-        json!({"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0})
-    }),
+    status: Status::Reset(
+        || json!({"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0}),
+    ),
     default: |object| within(object, "spec", default_daemon_set),
     prepare_for_create: |object, _| {
         set_template_generation(object, 1);
@@ -282,11 +281,7 @@ fn stateful_set(spec: &At<'_, '_>, errors: &mut Errors) {
     claim_volumes(&template, &claims, errors);
     let metadata = template.get("metadata");
     metadata.get("labels").labels(errors);
-    super::metadata::annotations(
-        &metadata.get("annotations").path(),
-        metadata.get("annotations").value(),
-        errors,
-    );
+    super::metadata::annotations(&metadata.get("annotations").path(), metadata.get("annotations").value(), errors);
     pod_spec::spec(&template.get("spec"), &claims, errors);
     template_runs_always(spec, "StatefulSet", errors);
     for claim in templates.items() {
@@ -300,11 +295,12 @@ fn claim_volumes(template: &At<'_, '_>, claims: &[&str], errors: &mut Errors) {
     let volumes = spec.get("volumes");
     for (index, claim) in claims.iter().enumerate() {
         let path = format!("{}[{index}].name", volumes.path());
-        let wrong =
-            if claim.is_empty() { Vec::new() } else { super::names::label(claim) };
-        errors.extend(wrong.into_iter().map(|sentence| {
-            crate::error::FieldError::invalid(path.clone(), &Value::from(*claim), sentence)
-        }));
+        let wrong = if claim.is_empty() { Vec::new() } else { super::names::label(claim) };
+        errors.extend(
+            wrong
+                .into_iter()
+                .map(|sentence| crate::error::FieldError::invalid(path.clone(), &Value::from(*claim), sentence)),
+        );
         if claim.is_empty() {
             errors.push(crate::error::FieldError::required(path, ""));
         }
