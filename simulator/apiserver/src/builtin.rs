@@ -381,6 +381,18 @@ fn keep_all_but(new: &mut Value, old: &Value, fields: &[&str]) {
     new.extend(kept.map(|(field, value)| (field.clone(), value.clone())));
 }
 
+/// A built-in object as another resource of the same store shows it: Events have two groups,
+/// autoscalers two versions whose fields differ. `None`: nothing but `apiVersion` differs.
+#[must_use]
+pub fn convert(object: &Value, to: &Resource) -> Option<Value> {
+    let version = to.api_version();
+    match &*to.kind.kind {
+        "Event" if matches!(version.as_str(), "v1" | "events.k8s.io/v1") => Some(events::convert(object, &version)),
+        "HorizontalPodAutoscaler" if &*to.kind.group == "autoscaling" => Some(autoscaling::convert(object, &version)),
+        _ => None,
+    }
+}
+
 static PLAIN: Strategy = Strategy::PLAIN;
 static WITH_GENERATION: Strategy = Strategy::WITH_GENERATION;
 static CUSTOM: Strategy = Strategy::CUSTOM;

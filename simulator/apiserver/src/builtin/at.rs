@@ -7,11 +7,11 @@ use crate::error::{FieldError, FieldErrorKind};
 use crate::quantity::Quantity;
 
 /// What validation collects.
-pub type Errors = Vec<FieldError>;
+pub(super) type Errors = Vec<FieldError>;
 
 /// A value and how it was reached.
 #[derive(Clone, Copy)]
-pub struct At<'v, 'p> {
+pub(super) struct At<'v, 'p> {
     parent: Option<&'p At<'v, 'p>>,
     step: Step<'v>,
     value: &'v Value,
@@ -30,49 +30,49 @@ static NULL: Value = Value::Null;
 impl<'v, 'p> At<'v, 'p> {
     /// The whole object, whose path is empty.
     #[must_use]
-    pub fn root(value: &'v Value) -> Self {
+    pub(super) fn root(value: &'v Value) -> Self {
         Self { parent: None, step: Step::Root, value }
     }
 
     /// A value at a path of its own.
     #[must_use]
-    pub fn named(path: &'v str, value: &'v Value) -> Self {
+    pub(super) fn named(path: &'v str, value: &'v Value) -> Self {
         Self { parent: None, step: Step::Field(path), value }
     }
 
     /// A field. A missing one is `Null` in its place.
     #[must_use]
-    pub fn get<'q>(&'q self, field: &'v str) -> At<'v, 'q> {
+    pub(super) fn get<'q>(&'q self, field: &'v str) -> At<'v, 'q> {
         At { parent: Some(self), step: Step::Field(field), value: self.value.get(field).unwrap_or(&NULL) }
     }
 
     /// The same value under another field name; for rules that report elsewhere than they look.
     #[must_use]
-    pub fn under<'q>(&'q self, field: &'v str, value: &'v Value) -> At<'v, 'q> {
+    pub(super) fn under<'q>(&'q self, field: &'v str, value: &'v Value) -> At<'v, 'q> {
         At { parent: Some(self), step: Step::Field(field), value }
     }
 
     /// A value of a map, written `path[key]`.
     #[must_use]
-    pub fn key<'q>(&'q self, key: &'v str) -> At<'v, 'q> {
+    pub(super) fn key<'q>(&'q self, key: &'v str) -> At<'v, 'q> {
         At { parent: Some(self), step: Step::Key(key), value: self.value.get(key).unwrap_or(&NULL) }
     }
 
     /// The items of a list, written `path[0]`.
-    pub fn items<'q>(&'q self) -> impl Iterator<Item = At<'v, 'q>> {
+    pub(super) fn items<'q>(&'q self) -> impl Iterator<Item = At<'v, 'q>> {
         let items = self.value.as_array().into_iter().flatten().enumerate();
         items.map(move |(index, value)| At { parent: Some(self), step: Step::Index(index), value })
     }
 
     /// The values of a map, written `path[key]`.
-    pub fn entries<'q>(&'q self) -> impl Iterator<Item = (&'v str, At<'v, 'q>)> {
+    pub(super) fn entries<'q>(&'q self) -> impl Iterator<Item = (&'v str, At<'v, 'q>)> {
         let entries = self.value.as_object().into_iter().flatten();
         entries.map(move |(key, value)| (key.as_str(), At { parent: Some(self), step: Step::Key(key), value }))
     }
 
     /// The path, spelled out.
     #[must_use]
-    pub fn path(&self) -> String {
+    pub(super) fn path(&self) -> String {
         let mut path = self.parent.map(At::path).unwrap_or_default();
         match self.step {
             Step::Root => {}
@@ -86,43 +86,43 @@ impl<'v, 'p> At<'v, 'p> {
 
     /// The value.
     #[must_use]
-    pub fn value(&self) -> &'v Value {
+    pub(super) fn value(&self) -> &'v Value {
         self.value
     }
 
     /// The value as text; empty when it is none.
     #[must_use]
-    pub fn text(&self) -> &'v str {
+    pub(super) fn text(&self) -> &'v str {
         self.value.as_str().unwrap_or_default()
     }
 
     /// The value as a number; 0 when it is none, as Go's zero value.
     #[must_use]
-    pub fn int(&self) -> i64 {
+    pub(super) fn int(&self) -> i64 {
         self.value.as_i64().unwrap_or_default()
     }
 
     /// The value as a quantity.
     #[must_use]
-    pub fn quantity(&self) -> Option<Quantity> {
+    pub(super) fn quantity(&self) -> Option<Quantity> {
         self.value.as_str().and_then(|text| text.parse().ok())
     }
 
     /// Is it true?
     #[must_use]
-    pub fn is_true(&self) -> bool {
+    pub(super) fn is_true(&self) -> bool {
         self.value == &Value::Bool(true)
     }
 
     /// Is nothing there?
     #[must_use]
-    pub fn is_absent(&self) -> bool {
+    pub(super) fn is_absent(&self) -> bool {
         self.value.is_null()
     }
 
     /// Is nothing there, or an empty text, list or map?
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         match self.value {
             Value::Null => true,
             Value::String(text) => text.is_empty(),
@@ -133,12 +133,12 @@ impl<'v, 'p> At<'v, 'p> {
     }
 
     /// Records an error of any kind whose value is the JSON of this place.
-    pub fn error(&self, kind: FieldErrorKind, errors: &mut Errors, detail: impl Into<String>) {
+    pub(super) fn error(&self, kind: FieldErrorKind, errors: &mut Errors, detail: impl Into<String>) {
         errors.push(FieldError::new(kind, self.path(), self.value, detail));
     }
 
     /// Records `Invalid value` with a value that is printed otherwise than as JSON.
-    pub fn invalid_as(&self, errors: &mut Errors, value: impl Into<String>, detail: impl Into<String>) {
+    pub(super) fn invalid_as(&self, errors: &mut Errors, value: impl Into<String>, detail: impl Into<String>) {
         errors.push(FieldError {
             field: self.path(),
             kind: FieldErrorKind::Invalid,
@@ -148,28 +148,28 @@ impl<'v, 'p> At<'v, 'p> {
     }
 
     /// Records `Invalid value`.
-    pub fn invalid(&self, errors: &mut Errors, detail: impl Into<String>) {
+    pub(super) fn invalid(&self, errors: &mut Errors, detail: impl Into<String>) {
         // An absent string or number prints as Go's zero value; callers know which through `zero`.
         self.error(FieldErrorKind::Invalid, errors, detail);
     }
 
     /// Records `Required value`.
-    pub fn missing(&self, errors: &mut Errors, detail: &str) {
+    pub(super) fn missing(&self, errors: &mut Errors, detail: &str) {
         errors.push(FieldError::required(self.path(), detail));
     }
 
     /// Records `Forbidden`.
-    pub fn forbidden(&self, errors: &mut Errors, detail: impl Into<String>) {
+    pub(super) fn forbidden(&self, errors: &mut Errors, detail: impl Into<String>) {
         errors.push(FieldError::forbidden(self.path(), detail));
     }
 
     /// Records `Duplicate value`.
-    pub fn duplicate(&self, errors: &mut Errors) {
+    pub(super) fn duplicate(&self, errors: &mut Errors) {
         errors.push(FieldError::duplicate(self.path(), self.value));
     }
 
     /// Records `Duplicate value` with a value that is printed otherwise than as JSON.
-    pub fn duplicate_as(&self, errors: &mut Errors, value: &str) {
+    pub(super) fn duplicate_as(&self, errors: &mut Errors, value: &str) {
         errors.push(FieldError {
             field: self.path(),
             kind: FieldErrorKind::Duplicate,
@@ -179,24 +179,24 @@ impl<'v, 'p> At<'v, 'p> {
     }
 
     /// Records `Not found`.
-    pub fn not_found(&self, errors: &mut Errors) {
+    pub(super) fn not_found(&self, errors: &mut Errors) {
         self.error(FieldErrorKind::NotFound, errors, "");
     }
 
     /// Records `Too long`.
-    pub fn too_long(&self, errors: &mut Errors, bytes: usize) {
+    pub(super) fn too_long(&self, errors: &mut Errors, bytes: usize) {
         self.error(FieldErrorKind::TooLong, errors, format!("may not be more than {bytes} bytes"));
     }
 
     /// Records every sentence as `Invalid value`.
-    pub fn all(&self, errors: &mut Errors, sentences: Vec<String>) {
+    pub(super) fn all(&self, errors: &mut Errors, sentences: Vec<String>) {
         for sentence in sentences {
             self.invalid(errors, sentence);
         }
     }
 
     /// Something must be there. Answers whether it is.
-    pub fn required(&self, errors: &mut Errors) -> bool {
+    pub(super) fn required(&self, errors: &mut Errors) -> bool {
         if self.is_empty() {
             self.missing(errors, "");
         }
@@ -204,59 +204,59 @@ impl<'v, 'p> At<'v, 'p> {
     }
 
     /// One of these texts. Upstream lists them sorted when they come from a set.
-    pub fn one_of(&self, errors: &mut Errors, supported: &[&str]) {
+    pub(super) fn one_of(&self, errors: &mut Errors, supported: &[&str]) {
         if !supported.contains(&self.text()) {
             errors.push(FieldError::not_supported(self.path(), &self.text().into(), supported));
         }
     }
 
     /// Nothing, or one of these texts.
-    pub fn optional_one_of(&self, errors: &mut Errors, supported: &[&str]) {
+    pub(super) fn optional_one_of(&self, errors: &mut Errors, supported: &[&str]) {
         if !self.is_absent() {
             self.one_of(errors, supported);
         }
     }
 
     /// Not below zero; absent is zero.
-    pub fn non_negative(&self, errors: &mut Errors) {
+    pub(super) fn non_negative(&self, errors: &mut Errors) {
         if self.int() < 0 {
             self.invalid(errors, "must be greater than or equal to 0");
         }
     }
 
     /// Above zero, when there is something.
-    pub fn positive_if_given(&self, errors: &mut Errors) {
+    pub(super) fn positive_if_given(&self, errors: &mut Errors) {
         if !self.is_absent() && self.int() <= 0 {
             self.invalid(errors, "must be greater than 0");
         }
     }
 
     /// A port number.
-    pub fn port(&self, errors: &mut Errors) {
+    pub(super) fn port(&self, errors: &mut Errors) {
         if !(1..=65_535).contains(&self.int()) {
             self.int_error(errors, "must be between 1 and 65535, inclusive");
         }
     }
 
     /// `Invalid value` of a number, where an absent one prints as 0.
-    pub fn int_error(&self, errors: &mut Errors, detail: impl Into<String>) {
+    pub(super) fn int_error(&self, errors: &mut Errors, detail: impl Into<String>) {
         self.invalid_as(errors, self.int().to_string(), detail);
     }
 
     /// `Invalid value` of a text, where an absent one prints as `""`.
-    pub fn text_error(&self, errors: &mut Errors, detail: impl Into<String>) {
+    pub(super) fn text_error(&self, errors: &mut Errors, detail: impl Into<String>) {
         self.invalid_as(errors, Value::from(self.text()).to_string(), detail);
     }
 
     /// The value must be the same as before; absent and empty texts are the same.
-    pub fn immutable(&self, errors: &mut Errors, old: &Value) {
+    pub(super) fn immutable(&self, errors: &mut Errors, old: &Value) {
         if !same(self.value, old) {
             self.invalid(errors, "field is immutable");
         }
     }
 
     /// The label of a key and value of a map: for selectors and labels.
-    pub fn labels(&self, errors: &mut Errors) {
+    pub(super) fn labels(&self, errors: &mut Errors) {
         if !self.is_absent() {
             super::metadata::labels(&self.path(), self.value, errors);
         }
@@ -265,7 +265,7 @@ impl<'v, 'p> At<'v, 'p> {
 
 /// Equal as upstream's `apiequality.Semantic.DeepEqual` sees it: absent and empty are the same.
 #[must_use]
-pub fn same(a: &Value, b: &Value) -> bool {
+pub(super) fn same(a: &Value, b: &Value) -> bool {
     let empty = |value: &Value| match value {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),

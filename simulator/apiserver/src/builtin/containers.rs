@@ -16,7 +16,7 @@ enum Role {
 }
 
 /// Everything wrong with the containers of a pod spec. `volumes` are the names that mounts may use.
-pub fn validate(spec: &At<'_, '_>, volumes: &BTreeSet<&str>, errors: &mut Errors) {
+pub(super) fn validate(spec: &At<'_, '_>, volumes: &BTreeSet<&str>, errors: &mut Errors) {
     let main = spec.get("containers");
     if main.is_empty() {
         main.missing(errors, "");
@@ -226,7 +226,7 @@ fn has_back_steps(path: &str) -> bool {
 }
 
 /// A relative path that stays below where it starts.
-pub fn descending_path(at: &At<'_, '_>, errors: &mut Errors) {
+pub(super) fn descending_path(at: &At<'_, '_>, errors: &mut Errors) {
     if at.text().starts_with('/') {
         at.invalid(errors, "must be a relative path");
     }
@@ -234,7 +234,7 @@ pub fn descending_path(at: &At<'_, '_>, errors: &mut Errors) {
 }
 
 /// A path without `..`.
-pub fn no_back_steps(at: &At<'_, '_>, errors: &mut Errors) {
+pub(super) fn no_back_steps(at: &At<'_, '_>, errors: &mut Errors) {
     if has_back_steps(at.text()) {
         at.invalid(errors, "must not contain '..'");
     }
@@ -338,7 +338,7 @@ fn handler(at: &At<'_, '_>, errors: &mut Errors) {
 }
 
 /// An `IntOrString` that names a port.
-pub fn port_number_or_name(at: &At<'_, '_>, errors: &mut Errors) {
+pub(super) fn port_number_or_name(at: &At<'_, '_>, errors: &mut Errors) {
     match at.value() {
         serde_json::Value::String(name) => at.all(errors, names::port_name(name)),
         _ => at.port(errors),

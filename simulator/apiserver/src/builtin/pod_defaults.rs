@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::fill::{each, fill, fill_with, fill_zero, object_in, put, within};
 
 /// Lists of containers in a pod spec.
-pub const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
+pub(super) const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 /// Defaults of a pod: those of its spec, and what a template does not get.
-pub fn pod(pod: &mut Value) {
+pub(super) fn pod(pod: &mut Value) {
     within(pod, "spec", |spec| {
         fill(spec, "enableServiceLinks", true);
         for list in ["initContainers", "containers"] {
@@ -33,12 +33,12 @@ pub fn pod(pod: &mut Value) {
 }
 
 /// Defaults of a pod template, in the field `template` of `spec`.
-pub fn template(spec: &mut Value) {
+pub(super) fn template(spec: &mut Value) {
     within(spec, "template", |template| within(template, "spec", pod_spec));
 }
 
 /// Defaults of a pod spec wherever it stands.
-pub fn pod_spec(spec: &mut Value) {
+pub(super) fn pod_spec(spec: &mut Value) {
     fill_zero(spec, "dnsPolicy", "ClusterFirst");
     fill_zero(spec, "restartPolicy", "Always");
     fill_with(spec, "securityContext", || json!({}));
@@ -126,7 +126,7 @@ fn is_latest(image: &str) -> bool {
 
 /// Sources of volumes, in the order in which upstream looks for them
 /// (`pkg/apis/core/validation/validation.go`, `validateVolumeSource`).
-pub const VOLUME_SOURCES: [&str; 30] = [
+pub(super) const VOLUME_SOURCES: [&str; 30] = [
     "emptyDir",
     "hostPath",
     "gitRepo",
@@ -190,7 +190,7 @@ fn volume(volume: &mut Value) {
 }
 
 /// Sources that pods and PersistentVolumes share.
-pub fn shared_volume_sources(holder: &mut Value) {
+pub(super) fn shared_volume_sources(holder: &mut Value) {
     within(holder, "hostPath", |source| fill(source, "type", ""));
     within(holder, "iscsi", |source| fill_zero(source, "iscsiInterface", "default"));
     within(holder, "rbd", |source| {

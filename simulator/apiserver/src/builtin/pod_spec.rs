@@ -13,7 +13,7 @@ use super::names;
 use super::volume_sources;
 
 /// Everything wrong with a pod template at `at` (`spec.template`).
-pub fn template(at: &At<'_, '_>, errors: &mut Errors) {
+pub(super) fn template(at: &At<'_, '_>, errors: &mut Errors) {
     let labels = at.get("metadata");
     labels.get("labels").labels(errors);
     let annotations = labels.get("annotations");
@@ -23,7 +23,7 @@ pub fn template(at: &At<'_, '_>, errors: &mut Errors) {
 
 /// Everything wrong with a pod spec. `claims` are names of claim templates, which mounts may use like
 /// volumes.
-pub fn spec(at: &At<'_, '_>, claims: &[&str], errors: &mut Errors) {
+pub(super) fn spec(at: &At<'_, '_>, claims: &[&str], errors: &mut Errors) {
     let mut volumes = volume_sources::pod_volumes(&at.get("volumes"), errors);
     volumes.extend(claims);
     containers::validate(at, &volumes, errors);
@@ -93,7 +93,7 @@ fn spread_constraints(at: &At<'_, '_>, errors: &mut Errors) {
 }
 
 /// Everything wrong with a `metav1.LabelSelector`; an absent one is fine.
-pub fn label_selector(at: &At<'_, '_>, errors: &mut Errors) {
+pub(super) fn label_selector(at: &At<'_, '_>, errors: &mut Errors) {
     at.get("matchLabels").labels(errors);
     let expressions = at.get("matchExpressions");
     for expression in expressions.items() {
@@ -117,7 +117,7 @@ pub fn label_selector(at: &At<'_, '_>, errors: &mut Errors) {
 }
 
 /// Everything wrong with a `NodeSelector`'s terms.
-pub fn node_selector(at: &At<'_, '_>, errors: &mut Errors) {
+pub(super) fn node_selector(at: &At<'_, '_>, errors: &mut Errors) {
     let terms = at.get("nodeSelectorTerms");
     if terms.is_empty() {
         terms.missing(errors, "must have at least one node selector term");
@@ -223,6 +223,6 @@ fn tolerations(at: &At<'_, '_>, errors: &mut Errors) {
 }
 
 /// The effect of a taint or toleration.
-pub fn taint_effect(at: &At<'_, '_>, errors: &mut Errors) {
+pub(super) fn taint_effect(at: &At<'_, '_>, errors: &mut Errors) {
     at.one_of(errors, &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::at::{At, Errors, same};
 use super::fill::{fill, put};
 use super::metadata;
-use super::pod_defaults::{self, CONTAINER_LISTS};
+use super::pod_defaults;
 use super::pod_spec;
 use super::{Context, OnUpdate, Status, Strategy};
 use crate::error::ApiError;
@@ -277,11 +277,6 @@ fn validate_status_update(new: &Value, old: &Value, errors: &mut Errors) {
     if !nominated.is_empty() {
         nominated.all(errors, super::names::subdomain(nominated.text()));
     }
-}
-
-/// The names of a pod's containers of every kind.
-pub(super) fn container_names(spec: &Value) -> impl Iterator<Item = &str> {
-    CONTAINER_LISTS.iter().filter_map(|list| spec[*list].as_array()).flatten().filter_map(|one| one["name"].as_str())
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::names;
 use super::pod_defaults::VOLUME_SOURCES;
 
 /// Everything wrong with the volumes of a pod; answers the names that mounts may use.
-pub fn pod_volumes<'v>(at: &At<'v, '_>, errors: &mut Errors) -> BTreeSet<&'v str> {
+pub(super) fn pod_volumes<'v>(at: &At<'v, '_>, errors: &mut Errors) -> BTreeSet<&'v str> {
     let mut seen = BTreeSet::new();
     for volume in at.items() {
         let before = errors.len();
@@ -34,7 +34,7 @@ pub fn pod_volumes<'v>(at: &At<'v, '_>, errors: &mut Errors) -> BTreeSet<&'v str
 }
 
 /// Exactly one source, and that one in order. `sources` is upstream's order.
-pub fn one_source(at: &At<'_, '_>, sources: &[&'static str], errors: &mut Errors) -> bool {
+pub(super) fn one_source(at: &At<'_, '_>, sources: &[&'static str], errors: &mut Errors) -> bool {
     let mut found = false;
     for kind in sources {
         let source = at.get(kind);
@@ -123,7 +123,7 @@ fn csi(at: &At<'_, '_>, errors: &mut Errors) {
 }
 
 /// A CSI source of a PersistentVolume also has a handle.
-pub fn persistent_csi(at: &At<'_, '_>, errors: &mut Errors) {
+pub(super) fn persistent_csi(at: &At<'_, '_>, errors: &mut Errors) {
     at.get("volumeHandle").required(errors);
     for field in [
         "controllerPublishSecretRef",
