@@ -211,7 +211,7 @@ impl Validating {
         warnings: &mut Vec<String>,
         context: &mut Context<'_>,
     ) -> Result<Step, ApiError> {
-        plugins::validate(attributes, context)?;
+        plugins::validate(attributes, warnings, context)?;
         if !attributes.configures_admission() {
             policies::validate(attributes, warnings, context)?;
             for webhook in context.configurations.validating().iter() {
