@@ -162,9 +162,8 @@ fn apply(verdict: Verdict, asked: &Asked, attributes: &mut Attributes, context: 
         return Err(Trouble::Refused(refusal));
     }
     let Some((patch, patch_type)) = verdict.patch else { return Ok(false) };
-    let operations = serde_json::from_slice(&patch)
-        .map_err(|error| error.to_string())
-        .and_then(|operations| json::decode(&operations, true))
+    let operations = crate::schema::json::read(&patch)
+        .and_then(|operations| json::decode(&operations.value, true))
         .map_err(|why| Trouble::Call(format!("received undecodable patch in webhook response: {why}")))?
         .0;
     if operations.is_empty() {
