@@ -35,7 +35,10 @@ pub enum Progress {
 pub struct WebhookCall {
     /// `CONFIGURATION/WEBHOOK`, for traces.
     pub name: String,
-    /// `clientConfig` of the webhook: `url`, or `service` with `caBundle`.
+    /// Where to send it by POST, as Go's client prints it: a service as `https://NAME.NAMESPACE.svc:PORT/PATH`,
+    /// and `?timeout=5s` at the end.
+    pub url: String,
+    /// `clientConfig` of the webhook: `url`, or `service`, with `caBundle`.
     pub client_config: serde_json::Value,
     /// The `AdmissionReview` (or `ConversionReview`) as JSON bytes.
     pub body: bytes::Bytes,
@@ -50,10 +53,12 @@ pub enum WebhookAnswer {
     Http {
         /// Status code.
         code: u16,
+        /// `Content-Type`, or empty.
+        content_type: String,
         /// The body.
         body: bytes::Bytes,
     },
-    /// No answer: the sentence that Go's HTTP client gives, for example
+    /// No answer: the sentence of Go's HTTP client after `Post "URL": `, for example
     /// `dial tcp 127.0.0.1:9443: connect: connection refused`.
     Failed(String),
     /// No answer in time.

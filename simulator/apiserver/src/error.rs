@@ -3,6 +3,8 @@
 //! Source of texts, reasons and codes: `k8s.io/apimachinery/pkg/api/errors/errors.go` and
 //! `k8s.io/apimachinery/pkg/util/validation/field/errors.go`.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use crate::resource::GroupResource;
@@ -14,7 +16,7 @@ pub struct ApiError {
     /// HTTP status code, also `status.code`.
     pub code: u16,
     /// Machine-readable reason, for example `NotFound`; empty where upstream leaves it out.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// The sentence for people.
     pub message: String,
     /// `details`, where upstream sends them (boxed: errors travel in `Result`s).
@@ -184,8 +186,8 @@ impl std::fmt::Display for FieldError {
 impl ApiError {
     /// An error without details.
     #[must_use]
-    pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None }
+    pub fn new(code: u16, reason: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+        Self { code, reason: reason.into(), message: message.into(), details: None }
     }
 
     fn about(mut self, resource: &GroupResource, name: &str) -> Self {
@@ -316,7 +318,7 @@ impl ApiError {
             "message": self.message, "code": self.code,
         });
         if !self.reason.is_empty() {
-            status["reason"] = self.reason.into();
+            status["reason"] = (&*self.reason).into();
         }
         if let Some(details) = &self.details {
             let mut out = json!({});
@@ -336,6 +338,33 @@ impl ApiError {
             status["details"] = out;
         }
         status
+    }
+}
+
+impl Details {
+    /// Reads `status.details` of somebody else's `Status`, such as a webhook's; what it does not know it
+    /// leaves out.
+    #[must_use]
+    pub fn from_json(details: &Value) -> Self {
+        let text = |of: &Value, field: &str| of[field].as_str().unwrap_or_default().to_owned();
+        let retry_after = details["retryAfterSeconds"].as_u64().and_then(|seconds| u32::try_from(seconds).ok());
+        Self {
+            name: text(details, "name"),
+            group: text(details, "group"),
+            kind: text(details, "kind"),
+            uid: text(details, "uid"),
+            causes: details["causes"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|cause| Cause {
+                    reason: text(cause, "reason"),
+                    message: text(cause, "message"),
+                    field: text(cause, "field"),
+                })
+                .collect(),
+            retry_after_seconds: retry_after.unwrap_or_default(),
+        }
     }
 }
 

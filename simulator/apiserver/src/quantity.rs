@@ -71,6 +71,12 @@ impl Quantity {
         self.nanos % NANO == 0
     }
 
+    /// The value as a floating-point number, for ratios.
+    #[must_use]
+    pub fn to_f64(self) -> f64 {
+        self.nanos as f64 / NANO as f64
+    }
+
     /// The sum, written as `self` is unless `self` is zero.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {

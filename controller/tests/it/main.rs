@@ -1,0 +1,3 @@
+//! Tests of the controller that need no cluster.
+
+mod crds;
