@@ -175,6 +175,12 @@ impl Store {
         object
     }
 
+    /// The last change that was committed, unless it has been compacted.
+    #[must_use]
+    pub fn last(&self) -> Option<&LogEntry> {
+        self.log.back().map(|entry| &**entry)
+    }
+
     /// The log after `revision`, oldest first.
     pub fn log_after(&self, revision: Revision) -> impl Iterator<Item = &LogEntry> {
         after(&self.log, revision)
