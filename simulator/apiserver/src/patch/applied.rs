@@ -1,0 +1,68 @@
+//! The body of a server-side apply: an object as YAML, of which JSON is a part.
+
+use serde_json::{Map, Value};
+
+use super::cannot_unmarshal;
+use crate::error::ApiError;
+use crate::request::Body;
+
+/// Decodes an applied object.
+///
+/// # Errors
+/// 400 in the words of upstream's YAML decoder.
+pub fn decode(body: &Body) -> Result<Value, ApiError> {
+    let refuse = |why: String| ApiError::bad_request(format!("error decoding YAML: {why}"));
+    let value = match body {
+        Body::Empty => Value::Null,
+        Body::Json { value, .. } => value.clone(),
+        Body::Bytes { bytes, .. } => serde_yaml::from_slice(bytes)
+            .map_err(|error| refuse(format!("error converting YAML to JSON: {}", go_yaml_error(&error))))?,
+    };
+    match value {
+        Value::Object(_) => Ok(value),
+        Value::Null => Ok(Value::Object(Map::new())),
+        other => {
+            let why = cannot_unmarshal(&other, "map[string]interface {}");
+            Err(refuse(format!("error unmarshaling JSON: while decoding JSON: {why}")))
+        }
+    }
+}
+
+/// A YAML error as Go's library words it. Both descend from libyaml and share its sentences; Go
+/// names the line at which the construct began, counted from zero (from one while scanning tokens),
+/// and none for the first line.
+pub(crate) fn go_yaml_error(error: &serde_yaml::Error) -> String {
+    let text = error.to_string();
+    let end = [" at line ", " at position ", ", while "].iter().filter_map(|mark| text.find(mark)).min();
+    let problem = &text[..end.unwrap_or(text.len())];
+    let rest = text.split_once(" at line ").map_or("", |(_, rest)| rest);
+    let number = |text: &str| text.split(' ').next().and_then(|digits| digits.parse::<usize>().ok());
+    let began = rest.split_once(" at line ").and_then(|(_, context)| number(context)).filter(|line| *line > 1);
+    let scanning = rest.contains("while scanning");
+    match began.or_else(|| number(rest)).map(|line| line - usize::from(!scanning)) {
+        Some(line) if line > usize::from(scanning) => format!("yaml: line {line}: {problem}"),
+        _ => format!("yaml: {problem}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_object_is_refused_in_gos_words() {
+        for (text, message) in [
+            (": not yaml: [", "error converting YAML to JSON: yaml: did not find expected key"),
+            ("a: [", "error converting YAML to JSON: yaml: line 1: did not find expected node content"),
+            (
+                "- a",
+                "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go value of type \
+                 map[string]interface {}",
+            ),
+        ] {
+            let body = Body::Bytes { content_type: String::new(), bytes: text.as_bytes().to_vec().into() };
+            let error = decode(&body).expect_err(text);
+            assert_eq!(error.message, format!("error decoding YAML: {message}"), "{text}");
+        }
+    }
+}
