@@ -15,6 +15,12 @@ pub struct ScalePaths {
     pub label_selector: Option<String>,
 }
 
+/// Where a resource has the parts of its `Scale`; `None` when it has none.
+#[must_use]
+pub fn paths(_resource: &crate::resource::Resource) -> Option<ScalePaths> {
+    None
+}
+
 /// The `Scale` of an object.
 #[must_use]
 pub fn read(_object: &Value, _paths: &ScalePaths) -> Value {

@@ -47,7 +47,7 @@ pub(crate) fn begin(state: &mut State, request: Request, now: Timestamp) -> Resu
     decode::match_namespace(&scope.resource, &scope.namespace, &mut object)?;
     wipe_system_fields(&mut object);
     update_owner_references(&mut object, &mut scope.warnings);
-    super::manage::on_create(&scope, &mut object, now);
+    super::manage::on_write(state, &scope, None, &mut object, now);
     let attributes = scope.attributes(Operation::Create, Some(Arc::new(object)), None);
     Ok(Next::Admit(Chain::mutating(attributes), Write::Create(Box::new(Decoded { scope }))))
 }

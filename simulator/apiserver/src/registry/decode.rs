@@ -73,6 +73,41 @@ pub(crate) fn settle(resource: &Resource, mut object: Value) -> Result<Value, Ap
     Ok(object)
 }
 
+/// A patched object, decoded anew. `complaints` are those about the patch itself.
+///
+/// # Errors
+/// The decoder's own words.
+pub(crate) fn patched(scope: &Scope, mut object: Value, complaints: &[String]) -> Result<Decoded, String> {
+    let mut minded = complaints.to_vec();
+    settle_noting(&scope.resource, &mut object, &mut minded)?;
+    match scope.options.field_validation {
+        FieldValidation::Ignore => minded.clear(),
+        FieldValidation::Strict if !minded.is_empty() => {
+            return Err(format!("strict decoding error: {}", minded.join(", ")));
+        }
+        FieldValidation::Warn | FieldValidation::Strict => {}
+    }
+    Ok(Decoded { object, warnings: minded })
+}
+
+/// What the decoder minds in an object that is to be applied.
+///
+/// # Errors
+/// 400 under strict validation.
+pub(crate) fn applied(scope: &Scope, object: Value) -> Result<Decoded, ApiError> {
+    let mut object = object;
+    let mut minded = Vec::new();
+    settle_noting(&scope.resource, &mut object, &mut minded).map_err(ApiError::bad_request)?;
+    match scope.options.field_validation {
+        FieldValidation::Ignore => minded.clear(),
+        FieldValidation::Strict if !minded.is_empty() => {
+            return Err(ApiError::bad_request(format!("error decoding YAML: strict decoding error: {}", minded.join(", "))));
+        }
+        FieldValidation::Warn | FieldValidation::Strict => {}
+    }
+    Ok(Decoded { object, warnings: minded })
+}
+
 /// A body as JSON, whatever its encoding; with the bytes, for messages.
 fn parse(kind: &str, body: Body) -> Result<(Parsed, Bytes), ApiError> {
     match body {

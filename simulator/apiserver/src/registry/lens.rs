@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::scope::Scope;
+use super::state::State;
 use super::{create, manage};
 use crate::builtin::scale::{self, ScalePaths};
 use crate::error::ApiError;
@@ -57,14 +58,14 @@ impl Lens {
     ///
     /// # Errors
     /// 422 when the view does not validate.
-    pub(crate) fn write(&self, scope: &Scope, view: Object, live: &Object, now: Timestamp) -> Result<Object, ApiError> {
+    pub(crate) fn write(&self, state: &State, scope: &Scope, view: Object, live: &Object, now: Timestamp) -> Result<Object, ApiError> {
         match self {
             Self::Whole => Ok(view),
             Self::Scale(paths) => {
                 create::refuse(scope, &scope.name, &scale::validate(&view))?;
                 let mut object = Value::clone(live);
                 scale::write(&mut object, &view, paths);
-                manage::on_update(scope, live, &mut object, now);
+                manage::on_write(state, scope, Some(live), &mut object, now);
                 Ok(Arc::new(object))
             }
         }

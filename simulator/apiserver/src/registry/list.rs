@@ -11,12 +11,12 @@ use super::options::{integer, refuse};
 use super::state::State;
 use super::{kinds, scope};
 use crate::error::{ApiError, Cause, Details, FieldError};
-use crate::object::{Object, ObjectExt};
+use crate::object::Object;
 use crate::request::{Answer, Options, Request, Response};
 use crate::resource::Resource;
 use crate::selector::fields::FieldSelector;
 use crate::selector::{LabelSelector, query};
-use crate::store::{Objects, Revision, key};
+use crate::store::{Key, Objects, Revision, key};
 
 /// `labelSelector` and `fieldSelector` of a request.
 #[derive(Clone, Debug, Default)]
@@ -122,25 +122,22 @@ pub(crate) fn list(state: &State, request: &Request) -> Result<Response, ApiErro
         None => state.store.objects(&resource.group_resource),
         Some(at) => state.store.objects_at(&resource.group_resource, at).ok_or_else(|| too_old(start.is_some(), at))?,
     };
-    let from = start.unwrap_or_else(|| prefix.to_string());
+    let from: Key = start.map_or_else(|| prefix.clone(), |start| start.as_str().into());
     let mut chosen = Vec::new();
     let mut page = None;
     let mut within =
-        objects.range::<_, str>(from.as_str()..).take_while(|(key, _)| key.starts_with(&*prefix)).peekable();
-    let mut last = "";
+        objects.range(from..).take_while(|(key, _)| key.starts_with(&*prefix)).peekable();
     while let Some((key, object)) = within.next() {
         if selection.matches(object) {
             chosen.push(object.clone());
         }
-        last = key;
         if limit > 0 && chosen.len() == limit && within.peek().is_some() {
-            let start = last.strip_prefix(&*prefix).unwrap_or(last);
+            let start = key.strip_prefix(&*prefix).unwrap_or(key);
             let remaining = if selection.is_empty() { Some(within.count()) } else { None };
             page = Some(Page { token: Token::encode(start, revision), remaining });
             break;
         }
     }
-    let _ = last;
     let body = body(&resource, &chosen, revision, page);
     Ok(Response { code: 200, warnings: Vec::new(), body: Answer::Json(body) })
 }

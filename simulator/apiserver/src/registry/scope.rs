@@ -11,6 +11,7 @@ use crate::error::ApiError;
 use crate::object::{Object, ObjectExt};
 use crate::request::{Request, User, Verb};
 use crate::resource::{GroupVersionKind, Resource};
+use crate::schema::{self, SchemaRef};
 
 /// A write as understood: `RequestScope` and `RequestInfo` upstream.
 #[derive(Clone, Debug)]
@@ -99,6 +100,17 @@ impl Scope {
     /// The object that is stored now, in its storage version.
     pub(crate) fn stored<'s>(&self, state: &'s State) -> Option<&'s Object> {
         state.store.get(&self.resource.group_resource, &self.namespace, &self.name)
+    }
+
+    /// The schema of the kind that the request speaks.
+    ///
+    /// # Errors
+    /// 404 when there is none.
+    pub(crate) fn schema(&self) -> Result<SchemaRef, ApiError> {
+        if self.kind == self.resource.kind {
+            return Ok(self.resource.schema.clone());
+        }
+        schema::builtin::schema(&self.kind).ok_or_else(ApiError::no_such_path)
     }
 
     /// 404 about the object in the path.

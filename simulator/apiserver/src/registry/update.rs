@@ -13,6 +13,7 @@ use super::{Next, Write, answer, create, custom, decode, kinds, manage};
 use crate::admission::{Attributes, Chain, Operation};
 use crate::builtin;
 use crate::error::{ApiError, FieldError};
+use crate::managed_fields;
 use crate::object::{Object, ObjectExt, metadata_mut, set_meta};
 use crate::request::Request;
 use crate::store::{Change, same_but_version};
@@ -68,13 +69,13 @@ pub(crate) fn start(state: &mut State, mut scope: Scope, how: Arc<How>, now: Tim
             (Value::clone(sent), false)
         }
         How::Patch(patch) => {
-            let patched = patch.apply_to(&mut scope, &live, now)?;
+            let patched = patch.apply_to(state, &mut scope, Some(&live), now)?;
             (patched, patch.is_apply())
         }
     };
     create::update_owner_references(&mut new, &mut scope.warnings);
     if !managed {
-        manage::on_update(&scope, &live, &mut new, now);
+        manage::on_write(state, &scope, Some(&live), &mut new, now);
     }
     let attributes = scope.attributes(Operation::Update, Some(Arc::new(new)), Some(live));
     let changed = Changed { scope, how, lens, base: Some(stored) };
@@ -88,12 +89,14 @@ fn start_create(state: &State, mut scope: Scope, how: Arc<How>, now: Timestamp) 
             check_uid(&scope, sent, "")?;
             Value::clone(sent)
         }
-        How::Patch(patch) if patch.is_apply() && scope.subresource.is_empty() => patch.create(&mut scope, now)?,
+        How::Patch(patch) if patch.is_apply() && scope.subresource.is_empty() => {
+            patch.apply_to(state, &mut scope, None, now)?
+        }
         _ => return Err(scope.not_found()),
     };
     create::update_owner_references(&mut new, &mut scope.warnings);
     if matches!(*how, How::Put(_)) {
-        manage::on_create(&scope, &mut new, now);
+        manage::on_write(state, &scope, None, &mut new, now);
     }
     if scope.shown_options["kind"] != "CreateOptions" {
         let mut shown = scope.shown_options.clone();
@@ -102,7 +105,6 @@ fn start_create(state: &State, mut scope: Scope, how: Arc<How>, now: Timestamp) 
         }
         scope.shown_options = crate::admission::options("CreateOptions", shown);
     }
-    let _ = state;
     let attributes = scope.attributes(Operation::Create, Some(Arc::new(new)), None);
     let changed = Changed { scope, how, lens: Lens::Whole, base: None };
     Ok(Next::Admit(Chain::mutating(attributes), Write::Update(Box::new(changed))))
@@ -142,7 +144,7 @@ pub(crate) fn mutated(state: &mut State, changed: Changed, attributes: Attribute
     } else if object.resource_version() != live.resource_version() {
         return Err(scope.modified());
     }
-    let mut object = lens.write(&scope, object, &live, now)?;
+    let mut object = lens.write(state, &scope, object, &live, now)?;
     let new = Arc::make_mut(&mut object);
     keep_system_fields(new, &live);
     decode::match_namespace(&resource, &scope.namespace, new)?;
@@ -154,7 +156,7 @@ pub(crate) fn mutated(state: &mut State, changed: Changed, attributes: Attribute
         let kind = &resource.kind;
         return Err(ApiError::invalid(&kind.group, &kind.kind, new.name(), &errors));
     }
-    manage::settle(new, &live);
+    managed_fields::keep_times(&live, new);
     let (shown, old) = (lens.read(&object), lens.read(&live));
     let attributes = scope.attributes(Operation::Update, Some(shown), Some(old));
     let validated = Validated { changed: Changed { scope, how, lens, base }, object };
