@@ -293,6 +293,13 @@ impl ApiError {
         error
     }
 
+    /// 405: the resource does not know this verb.
+    #[must_use]
+    pub fn method_not_supported(resource: &GroupResource, verb: &str) -> Self {
+        Self::new(405, "MethodNotAllowed", format!("{verb} is not supported on resources of kind \"{resource}\""))
+            .about(resource, "")
+    }
+
     /// 410: the version asked for is no longer kept.
     #[must_use]
     pub fn expired(message: impl Into<String>) -> Self {

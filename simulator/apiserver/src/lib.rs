@@ -28,6 +28,7 @@ pub mod discovery;
 pub mod draws;
 pub mod error;
 pub mod expression;
+pub mod guest;
 pub mod http;
 pub mod loops;
 pub mod managed_fields;

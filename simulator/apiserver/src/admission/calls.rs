@@ -13,6 +13,7 @@ use super::{Attributes, Context, Step, plugins, policies};
 use crate::control_plane::{WebhookAnswer, WebhookCall};
 use crate::error::ApiError;
 use crate::object::Object;
+use crate::patch::json;
 
 /// A webhook that has been asked and has not yet answered.
 #[derive(Clone, Debug)]
@@ -161,9 +162,11 @@ fn apply(verdict: Verdict, asked: &Asked, attributes: &mut Attributes, context: 
         return Err(Trouble::Refused(refusal));
     }
     let Some((patch, patch_type)) = verdict.patch else { return Ok(false) };
-    let undecodable = |why: String| Trouble::Call(format!("received undecodable patch in webhook response: {why}"));
-    let operations: json_patch::Patch =
-        serde_json::from_slice(&patch).map_err(|error| undecodable(error.to_string()))?;
+    let operations = serde_json::from_slice(&patch)
+        .map_err(|error| error.to_string())
+        .and_then(|operations| json::decode(&operations, true))
+        .map_err(|why| Trouble::Call(format!("received undecodable patch in webhook response: {why}")))?
+        .0;
     if operations.is_empty() {
         return Ok(false);
     }
@@ -177,8 +180,7 @@ fn apply(verdict: Verdict, asked: &Asked, attributes: &mut Attributes, context: 
     if patch_type != "JSONPatch" {
         return Err(Trouble::Call(format!("unsupported patch type {patch_type:?}")));
     }
-    let mut patched = (*object).clone();
-    json_patch::patch(&mut patched, &operations).map_err(ApiError::internal)?;
+    let patched = json::try_apply(&object, &operations).map_err(ApiError::internal)?;
     let kind = &asked.matched.kind;
     let decoded = context.interfaces.decode(kind, patched).map_err(|error| ApiError::internal(error.message))?;
     if decoded == *object {
