@@ -16,11 +16,13 @@ pub mod kinds;
 pub mod names;
 pub mod settings;
 
+mod admission;
 mod error;
 mod index;
 mod reconcile;
 
 pub use error::Error;
 pub use index::{Index, Target, Watched, watched};
+pub use reconcile::installation;
 pub use reconcile::{Act, Change, ClusterFacts, ConfigFacts, Connection, Controller, ObjectRef, Observed, Plan};
 pub use settings::{Safeguards, Settings, UnknownSafeguard, WebhookAddress};

@@ -2,13 +2,27 @@
 
 pub(crate) mod observe;
 
+pub mod installation;
+
 mod apply;
+mod backup;
+mod children;
+mod cleanup;
+mod conditions;
 mod connections;
 mod decide;
+mod events;
+mod guests;
 mod members;
+mod notify;
 mod observed;
+pub(crate) mod owners;
 mod plan;
-mod status;
+mod restore;
+mod roles;
+mod running;
+pub(crate) mod status;
+mod view;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,6 +80,14 @@ impl Controller {
     /// It was refused. The rest of its plan is void then.
     pub async fn apply(&self, change: &Change) -> Result<(), Error> {
         apply::apply(&self.client, &*self.guest, change).await
+    }
+
+    /// What each start does: applies the webhook Service and configuration as they should be.
+    ///
+    /// # Errors
+    /// Something was refused.
+    pub async fn startup(&self, now: Timestamp) -> Result<(), Error> {
+        self.reconcile(&Target::Installation, now).await.map(drop)
     }
 
     /// All three. Answers after how long to look again, if the watches will not tell.

@@ -1,2 +1,7 @@
-//! placeholder
-fn main() {}
+//! The `rewake` program; everything is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    rewake::cli::main()
+}

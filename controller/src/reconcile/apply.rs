@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::plan::{Act, Change, ObjectRef};
 use crate::error::Error;
 use crate::guest::{self, Guest, PodRef};
+use crate::kinds;
 use crate::names::FIELD_MANAGER;
 
 /// Carries out one change.
@@ -35,7 +36,14 @@ pub(super) async fn apply(client: &Client, guest: &dyn Guest, change: &Change) -
         Act::Delete { orphan } => requests.delete(&on.name, &delete_params(on, *orphan)),
     };
     let request = request.map_err(|error| Error::Request { what: change.to_string(), reason: error.to_string() })?;
-    client.request::<Value>(request).await.map(drop).map_err(Error::api(change.to_string()))
+    match client.request::<Value>(request).await {
+        Err(error) if *on.kind == kinds::EVENT => {
+            // Events are told once and to whoever listens. Losing one must not keep anything else from happening.
+            tracing::debug!(%change, %error, "event not recorded");
+            Ok(())
+        }
+        answer => answer.map(drop).map_err(Error::api(change.to_string())),
+    }
 }
 
 fn delete_params(on: &ObjectRef, orphan: bool) -> DeleteParams {

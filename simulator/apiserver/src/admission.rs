@@ -33,6 +33,8 @@ mod matching;
 pub mod plugins;
 pub mod policies;
 mod review;
+#[cfg(test)]
+mod tests;
 mod webhooks;
 
 pub use configurations::Configurations;

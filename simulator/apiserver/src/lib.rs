@@ -29,6 +29,7 @@ pub mod discovery;
 pub mod draws;
 pub mod error;
 pub mod expression;
+pub mod guest;
 pub mod host;
 pub mod http;
 pub mod loops;

@@ -11,6 +11,14 @@ use crate::control_plane::View;
 use crate::request::{Request, Response};
 use crate::watch::LogEntry;
 
+pub mod claim_binder;
+pub mod garbage_collector;
+pub mod mailbox;
+pub mod namespace;
+pub mod node;
+pub mod protection;
+pub mod stateful_set;
+
 /// One control loop. Implementations are plain data: cloning one forks it.
 pub trait ControlLoop: Send + Sync {
     /// Name as in kube-controller-manager (`garbage-collector-controller`), used by `--controllers`

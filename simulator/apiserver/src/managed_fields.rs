@@ -54,7 +54,7 @@ use types::Type;
 #[derive(Clone, Debug)]
 pub struct Write<'a> {
     /// Schema of the written objects.
-    pub schema: &'a SchemaRef,
+    pub schema: SchemaRef,
     /// Are they custom resources? Built-in ones are compared with empty structs on create.
     pub custom: bool,
     /// `apiVersion` of the request.
@@ -79,7 +79,7 @@ impl<'a> Write<'a> {
     #[must_use]
     pub fn new(resource: &'a Resource, subresource: &'a str, manager: &'a str, now: Timestamp) -> Self {
         Self {
-            schema: &resource.schema,
+            schema: resource.schema.clone(),
             custom: resource.is_custom(),
             api_version: resource.api_version(),
             kind: &resource.kind.kind,
@@ -99,7 +99,7 @@ impl<'a> Write<'a> {
     }
 
     fn root(&self) -> Type {
-        Type::of_kind(self.schema, self.custom)
+        Type::of_kind(&self.schema, self.custom)
     }
 
     fn manager_as(&self, name: &str, operation: Operation) -> Manager {

@@ -13,6 +13,7 @@ use super::{Attributes, Context, Step, plugins, policies};
 use crate::control_plane::{WebhookAnswer, WebhookCall};
 use crate::error::ApiError;
 use crate::object::Object;
+use crate::patch::json;
 
 /// A webhook that has been asked and has not yet answered.
 #[derive(Clone, Debug)]
@@ -161,9 +162,10 @@ fn apply(verdict: Verdict, asked: &Asked, attributes: &mut Attributes, context: 
         return Err(Trouble::Refused(refusal));
     }
     let Some((patch, patch_type)) = verdict.patch else { return Ok(false) };
-    let undecodable = |why: String| Trouble::Call(format!("received undecodable patch in webhook response: {why}"));
-    let operations: json_patch::Patch =
-        serde_json::from_slice(&patch).map_err(|error| undecodable(error.to_string()))?;
+    let operations = crate::schema::json::read(&patch)
+        .and_then(|operations| json::decode(&operations.value, true))
+        .map_err(|why| Trouble::Call(format!("received undecodable patch in webhook response: {why}")))?
+        .0;
     if operations.is_empty() {
         return Ok(false);
     }
@@ -177,8 +179,7 @@ fn apply(verdict: Verdict, asked: &Asked, attributes: &mut Attributes, context: 
     if patch_type != "JSONPatch" {
         return Err(Trouble::Call(format!("unsupported patch type {patch_type:?}")));
     }
-    let mut patched = (*object).clone();
-    json_patch::patch(&mut patched, &operations).map_err(ApiError::internal)?;
+    let patched = json::try_apply(&object, &operations).map_err(ApiError::internal)?;
     let kind = &asked.matched.kind;
     let decoded = context.interfaces.decode(kind, patched).map_err(|error| ApiError::internal(error.message))?;
     if decoded == *object {
@@ -209,7 +210,7 @@ impl Validating {
         warnings: &mut Vec<String>,
         context: &mut Context<'_>,
     ) -> Result<Step, ApiError> {
-        plugins::validate(attributes, context)?;
+        plugins::validate(attributes, warnings, context)?;
         if !attributes.configures_admission() {
             policies::validate(attributes, warnings, context)?;
             for webhook in context.configurations.validating().iter() {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::matching::{Matched, Shown};
 use super::{Attributes, review};
 use crate::expression::Program;
+use crate::object::Object;
 
 /// What every expression may name.
 const VARIABLES: [&str; 7] = ["object", "oldObject", "request", "params", "namespaceObject", "authorizer", "variables"];
@@ -45,11 +46,11 @@ impl Expression {
 /// Values of what expressions may name.
 #[derive(Debug)]
 pub(super) struct Bindings {
-    object: Value,
-    old_object: Value,
+    object: Option<Object>,
+    old_object: Option<Object>,
     request: Value,
-    params: Value,
-    namespace: Value,
+    params: Option<Object>,
+    namespace: Option<Object>,
     variables: Value,
     /// Variables of the policy that have no value, and why: an error only for what speaks of them.
     failed: Vec<(String, String)>,
@@ -58,25 +59,24 @@ pub(super) struct Bindings {
 impl Bindings {
     /// For a write as shown to a webhook or policy.
     pub(super) fn new(shown: &Shown, attributes: &Attributes, matched: &Matched) -> Self {
-        let value = |object: &Option<crate::object::Object>| object.as_deref().cloned().unwrap_or(Value::Null);
         Self {
-            object: value(&shown.object),
-            old_object: value(&shown.old_object),
+            object: shown.object.clone(),
+            old_object: shown.old_object.clone(),
             request: review::request(attributes, matched),
-            params: Value::Null,
-            namespace: Value::Null,
+            params: None,
+            namespace: None,
             variables: Value::Object(Map::new()),
             failed: Vec::new(),
         }
     }
 
     /// With `params`.
-    pub(super) fn set_params(&mut self, params: Value) {
+    pub(super) fn set_params(&mut self, params: Option<Object>) {
         self.params = params;
     }
 
     /// With `namespaceObject`.
-    pub(super) fn set_namespace(&mut self, namespace: Value) {
+    pub(super) fn set_namespace(&mut self, namespace: Option<Object>) {
         self.namespace = namespace;
     }
 
@@ -98,11 +98,11 @@ impl Bindings {
         }
         let program = expression.program.as_ref().map_err(Clone::clone)?;
         let values = [
-            ("object", &self.object),
-            ("oldObject", &self.old_object),
+            ("object", self.object.as_deref().unwrap_or(&Value::Null)),
+            ("oldObject", self.old_object.as_deref().unwrap_or(&Value::Null)),
             ("request", &self.request),
-            ("params", &self.params),
-            ("namespaceObject", &self.namespace),
+            ("params", self.params.as_deref().unwrap_or(&Value::Null)),
+            ("namespaceObject", self.namespace.as_deref().unwrap_or(&Value::Null)),
             ("variables", &self.variables),
         ];
         program.evaluate(&values).map_err(|error| error.to_string())

@@ -255,11 +255,11 @@ fn apply(
     let mut bindings = Bindings::new(&shown, attributes, matched);
     if !attributes.is_resource("", "namespaces") && !attributes.namespace.is_empty() {
         let namespace = context.store.get(&GroupResource::new("", "namespaces"), "", &attributes.namespace);
-        bindings.set_namespace(namespace.map_or(Value::Null, |namespace| (**namespace).clone()));
+        bindings.set_namespace(namespace.cloned());
     }
     let mut denials = Vec::new();
     for object in params {
-        bindings.set_params(object.map_or(Value::Null, |object| (*object).clone()));
+        bindings.set_params(object);
         denials.extend(policy.check(&mut bindings));
     }
     Ok(denials)

@@ -18,7 +18,7 @@ fn at(second: i64) -> Timestamp {
 
 fn write<'a>(schema: &'a SchemaRef, manager: &'a str) -> Write<'a> {
     Write {
-        schema,
+        schema: schema.clone(),
         custom: false,
         api_version: "v1".to_owned(),
         kind: "ConfigMap",
@@ -195,7 +195,7 @@ fn built_in_structs_are_there_from_the_start_and_custom_ones_are_not() {
     );
 
     let free = SchemaSet::single(&json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
-    on_write(None, &mut custom, &Write { schema: &free, custom: true, ..write });
+    on_write(None, &mut custom, &Write { schema: free, custom: true, ..write });
     let owned = &owners(&custom)["tool/Update"]["f:spec"];
     assert_eq!(owned["f:template"]["f:spec"]["f:containers"], json!({}));
     assert_eq!(owned["f:strategy"], json!({".": {}, "f:type": {}}));

@@ -82,59 +82,119 @@ pub fn apply(document: &Value, operations: &[Operation]) -> Result<Value, ApiErr
             ),
         ));
     }
+    try_apply(document, operations).map_err(|_| unprocessable())
+}
+
+/// Applies operations in turn, and tells why one does not apply: callers that answer it (admission) see
+/// the library's own sentence.
+///
+/// # Errors
+/// The sentence.
+pub fn try_apply(document: &Value, operations: &[Operation]) -> Result<Value, String> {
     let mut document = document.clone();
     let mut copied = 0;
     for operation in operations {
-        operation.apply(&mut document, &mut copied).ok_or_else(unprocessable)?;
+        operation.apply(&mut document, &mut copied)?;
     }
     Ok(document)
 }
 
+/// What the library says of a member that is not there.
+const MISSING: &str = "missing value";
+
 impl Operation {
-    /// `None` when it does not apply: upstream answers one sentence whatever the reason.
-    fn apply(&self, document: &mut Value, copied: &mut usize) -> Option<()> {
-        let path = self.path.as_deref()?;
+    fn apply(&self, document: &mut Value, copied: &mut usize) -> Result<(), String> {
+        let op = self.op.as_str();
+        let decoded = |field: &Option<String>, name: &str| {
+            field.clone().ok_or_else(|| format!("{op} operation failed to decode {name}: {MISSING}"))
+        };
         let value = || self.value.clone().unwrap_or_default();
-        match self.op.as_str() {
-            "add" => add(document, path, value()),
-            "remove" => remove(document, path).map(drop),
-            "replace" if path.is_empty() => {
-                let value = value();
-                (value.is_object() || value.is_array()).then(|| *document = value)
+        match op {
+            "add" => {
+                let path = decoded(&self.path, "path")?;
+                let (container, key) = find(document, &path).ok_or_else(|| {
+                    format!("add operation does not apply: doc is missing path: \"{path}\": {MISSING}")
+                })?;
+                add(container, &key, value()).map_err(|why| format!("error in add for path: '{path}': {why}"))
+            }
+            "remove" => {
+                let path = decoded(&self.path, "path")?;
+                let (container, key) = find(document, &path).ok_or_else(|| {
+                    format!("remove operation does not apply: doc is missing path: \"{path}\": {MISSING}")
+                })?;
+                let removed =
+                    remove(container, &key).map_err(|why| format!("error in remove for path: '{path}': {why}"));
+                removed.map(drop)
             }
             "replace" => {
-                let (parent, key) = find(document, path)?;
-                match parent {
-                    Value::Object(members) => {
-                        members.insert(key, value());
+                let path = decoded(&self.path, "path")?;
+                let value = value();
+                if path.is_empty() {
+                    if !value.is_object() && !value.is_array() {
+                        return Err("replace operation value must be object or array".to_owned());
                     }
-                    Value::Array(items) => {
-                        let index = index(&key, items.len())?;
-                        *items.get_mut(index)? = value();
-                    }
-                    _ => return None,
+                    *document = value;
+                    return Ok(());
                 }
-                Some(())
+                let (container, key) = find(document, &path).ok_or_else(|| {
+                    format!("replace operation does not apply: doc is missing path: {path}: {MISSING}")
+                })?;
+                replace(container, key, value)
+                    .ok_or_else(|| format!("replace operation does not apply: doc is missing key: {path}: {MISSING}"))
             }
-            "move" => {
-                let value = remove(document, self.from.as_deref()?)?;
-                add(document, path, value)
-            }
-            "copy" => {
-                let value = get(document, self.from.as_deref()?)?.cloned().unwrap_or_default();
-                *copied += value.to_string().len();
-                if *copied > MAX_COPIED_BYTES {
-                    return None;
-                }
-                add(document, path, value)
-            }
-            "test" => {
-                let expected = self.value.as_ref().unwrap_or(&Value::Null);
-                let found = if path.is_empty() { Some(&*document) } else { get(document, path)? };
-                (found.unwrap_or(&Value::Null) == expected).then_some(())
-            }
-            _ => None,
+            "move" | "copy" => self.transfer(document, copied),
+            "test" => self.test(document),
+            _ => Err(format!("Unexpected kind: {op}")),
         }
+    }
+
+    /// `move` and `copy`.
+    fn transfer(&self, document: &mut Value, copied: &mut usize) -> Result<(), String> {
+        let op = self.op.as_str();
+        let field = |field: &Option<String>, name: &str| {
+            field.clone().ok_or_else(|| format!("{op} operation failed to decode {name}: {MISSING}"))
+        };
+        let from = field(&self.from, "from")?;
+        let missing =
+            |what: &str, path: &str| format!("{op} operation does not apply: doc is missing {what}: {path}: {MISSING}");
+        let (container, key) = find(document, &from).ok_or_else(|| missing("from path", &from))?;
+        let value = if op == "move" {
+            remove(container, &key).map_err(|why| format!("error in move for path: '{key}': {why}"))?
+        } else {
+            let value = member(container, &key).map_err(|why| format!("error in copy for from: '{from}': {why}"))?;
+            value.cloned().unwrap_or_default()
+        };
+        let path = field(&self.path, "path")?;
+        let (container, key) = find(document, &path).ok_or_else(|| missing("destination path", &path))?;
+        if op == "move" {
+            return add(container, &key, value).map_err(|why| format!("error in move for path: '{path}': {why}"));
+        }
+        *copied += value.to_string().len();
+        if *copied > MAX_COPIED_BYTES {
+            return Err(format!(
+                "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit \
+                 {MAX_COPIED_BYTES}"
+            ));
+        }
+        add(container, &key, value).map_err(|why| format!("error while adding value during copy: {why}"))
+    }
+
+    fn test(&self, document: &mut Value) -> Result<(), String> {
+        let path = self.path.as_deref().ok_or_else(|| format!("test operation failed to decode path: {MISSING}"))?;
+        let expected = self.value.as_ref().unwrap_or(&Value::Null);
+        let found = if path.is_empty() {
+            Some(&*document)
+        } else {
+            let (container, key) = find(document, path)
+                .ok_or_else(|| format!("test operation does not apply: is missing path: {path}: {MISSING}"))?;
+            member(container, &key).map_err(|why| format!("error in test for path: '{path}': {why}"))?
+        };
+        let found = found.unwrap_or(&Value::Null);
+        if found == expected {
+            return Ok(());
+        }
+        let what = if found.is_null() || expected.is_null() || path.is_empty() { "path" } else { "value" };
+        Err(format!("testing {what} {path} failed: test failed"))
     }
 }
 
@@ -146,7 +206,7 @@ fn find<'a>(document: &'a mut Value, path: &str) -> Option<(&'a mut Value, Strin
         container = match container {
             Value::Object(members) => members.get_mut(&step)?,
             Value::Array(items) => {
-                let index = index(&step, items.len())?;
+                let index = index(&step, items.len()).ok()?;
                 items.get_mut(index)?
             }
             _ => return None,
@@ -155,50 +215,71 @@ fn find<'a>(document: &'a mut Value, path: &str) -> Option<(&'a mut Value, Strin
     (container.is_object() || container.is_array()).then_some((container, key))
 }
 
-/// The value at a path; the inner `None` when its container has no such member.
-#[expect(clippy::option_option, reason = "no such path and no such member are told apart")]
-fn get<'a>(document: &'a mut Value, path: &str) -> Option<Option<&'a Value>> {
-    let (container, key) = find(document, path)?;
+/// A member of a container; `None` when an object has no such member.
+fn member<'a>(container: &'a Value, key: &str) -> Result<Option<&'a Value>, String> {
     match container {
-        Value::Object(members) => Some(members.get(&key)),
-        Value::Array(items) => items.get(index(&key, items.len())?).map(Some),
-        _ => None,
+        Value::Array(items) => {
+            let index = index(key, items.len())?;
+            items.get(index).map(Some).ok_or_else(|| invalid_index(key))
+        }
+        other => Ok(other.get(key)),
     }
 }
 
-fn add(document: &mut Value, path: &str, value: Value) -> Option<()> {
-    let (container, key) = find(document, path)?;
+fn add(container: &mut Value, key: &str, value: Value) -> Result<(), String> {
     match container {
-        Value::Object(members) => {
-            members.insert(key, value);
-        }
         Value::Array(items) if key == "-" => items.push(value),
         Value::Array(items) => {
             // One more place than there are items: -1 is the end.
-            let index = index(&key, items.len() + 1).filter(|index| *index <= items.len())?;
+            let index = index(key, items.len() + 1)?;
+            if index > items.len() {
+                return Err(invalid_index(key));
+            }
             items.insert(index, value);
         }
-        _ => return None,
+        other => other[key] = value,
+    }
+    Ok(())
+}
+
+fn replace(container: &mut Value, key: String, value: Value) -> Option<()> {
+    match container {
+        Value::Array(items) => {
+            let index = index(&key, items.len()).ok()?;
+            *items.get_mut(index)? = value;
+        }
+        other => other[key] = value,
     }
     Some(())
 }
 
-fn remove(document: &mut Value, path: &str) -> Option<Value> {
-    let (container, key) = find(document, path)?;
+fn remove(container: &mut Value, key: &str) -> Result<Value, String> {
     match container {
-        Value::Object(members) => members.remove(&key),
         Value::Array(items) => {
-            let index = index(&key, items.len()).filter(|index| *index < items.len())?;
-            Some(items.remove(index))
+            let index = index(key, items.len())?;
+            if index >= items.len() {
+                return Err(invalid_index(key));
+            }
+            Ok(items.remove(index))
         }
-        _ => None,
+        other => other
+            .as_object_mut()
+            .and_then(|members| members.remove(key))
+            .ok_or_else(|| format!("Unable to remove nonexistent key: {key}: {MISSING}")),
     }
 }
 
+fn invalid_index(key: &str) -> String {
+    format!("Unable to access invalid index: {key}: invalid index referenced")
+}
+
 /// An index; negative ones count from the end.
-fn index(key: &str, len: usize) -> Option<usize> {
-    let index: isize = key.parse().ok()?;
-    if index >= 0 { usize::try_from(index).ok() } else { len.checked_add_signed(index) }
+fn index(key: &str, len: usize) -> Result<usize, String> {
+    let index: isize = key.parse().map_err(|_| {
+        format!("value was not a proper array index: '{key}': strconv.Atoi: parsing \"{key}\": invalid syntax")
+    })?;
+    let index = if index >= 0 { usize::try_from(index).ok() } else { len.checked_add_signed(index) };
+    index.ok_or_else(|| invalid_index(key))
 }
 
 /// The steps of a path, unescaped, the last one apart.
@@ -249,6 +330,37 @@ mod tests {
         ] {
             let found = patched(&document, &json!([{"op": "add", "path": path, "value": "x"}]));
             assert_eq!(found.map(|document| document["list"].clone()), result, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_apply_says_why() {
+        let document = json!({"metadata": {"name": "a"}, "list": []});
+        for (operation, sentence) in [
+            (
+                json!({"op": "remove", "path": "/metadata/labels/x"}),
+                "remove operation does not apply: doc is missing path: \"/metadata/labels/x\": missing value",
+            ),
+            (
+                json!({"op": "remove", "path": "/metadata/x"}),
+                "error in remove for path: '/metadata/x': Unable to remove nonexistent key: x: missing value",
+            ),
+            (
+                json!({"op": "test", "path": "/metadata/name", "value": "b"}),
+                "testing value /metadata/name failed: test failed",
+            ),
+            (
+                json!({"op": "test", "path": "/metadata/x", "value": "b"}),
+                "testing path /metadata/x failed: test failed",
+            ),
+            (
+                json!({"op": "add", "path": "/list/3", "value": 1}),
+                "error in add for path: '/list/3': Unable to access invalid index: 3: invalid index referenced",
+            ),
+            (json!({"op": "explode", "path": "/x"}), "Unexpected kind: explode"),
+        ] {
+            let (operations, _) = decode(&json!([operation]), true).expect("operations");
+            assert_eq!(try_apply(&document, &operations), Err(sentence.to_owned()));
         }
     }
 
