@@ -62,7 +62,7 @@ impl Lens {
         match self {
             Self::Whole => Ok(view),
             Self::Scale(paths) => {
-                create::refuse(scope, &scope.name, &scale::validate(&view))?;
+                create::refuse(scope, &scope.name, &scale::validate(&view, &scope.resource))?;
                 let mut object = Value::clone(live);
                 scale::write(&mut object, &view, paths);
                 manage::on_write(state, scope, Some(live), &mut object, now);
