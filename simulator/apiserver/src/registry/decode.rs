@@ -101,7 +101,10 @@ pub(crate) fn applied(scope: &Scope, object: Value) -> Result<Decoded, ApiError>
     match scope.options.field_validation {
         FieldValidation::Ignore => minded.clear(),
         FieldValidation::Strict if !minded.is_empty() => {
-            return Err(ApiError::bad_request(format!("error decoding YAML: strict decoding error: {}", minded.join(", "))));
+            return Err(ApiError::bad_request(format!(
+                "error decoding YAML: strict decoding error: {}",
+                minded.join(", ")
+            )));
         }
         FieldValidation::Warn | FieldValidation::Strict => {}
     }
@@ -128,7 +131,10 @@ fn parse_bytes(kind: &str, content_type: &str, bytes: Bytes) -> Result<(Parsed, 
                 Value::Null => Ok((Parsed { value: Value::Object(serde_json::Map::new()), ..parsed }, bytes)),
                 other => {
                     let why = not_an_object(other);
-                    Err(unrecognised(format!("couldn't get version/kind; json parse error: {why} ({})", excerpt(&bytes))))
+                    Err(unrecognised(format!(
+                        "couldn't get version/kind; json parse error: {why} ({})",
+                        excerpt(&bytes)
+                    )))
                 }
             },
             Err(why) => {
@@ -137,12 +143,15 @@ fn parse_bytes(kind: &str, content_type: &str, bytes: Bytes) -> Result<(Parsed, 
         },
         "application/yaml" => match serde_yaml::from_slice::<Value>(&bytes) {
             Ok(value) => Ok((Parsed { value, duplicates: Vec::new() }, bytes)),
-            Err(_) => Err(unrecognised(format!(
-                "yaml: line 1: did not find expected node content ({})",
-                excerpt(&bytes)
-            ))),
+            Err(_) => {
+                Err(unrecognised(format!("yaml: line 1: did not find expected node content ({})", excerpt(&bytes))))
+            }
         },
-        _ => Err(unsupported_media_type(&["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"])),
+        _ => Err(unsupported_media_type(&[
+            "application/json",
+            "application/yaml",
+            "application/vnd.kubernetes.protobuf",
+        ])),
     }
 }
 
@@ -273,10 +282,13 @@ fn is_once_served(group: &str, version: &str) -> bool {
         "apps" => &["v1", "v1beta1", "v1beta2"],
         "batch" | "policy" | "discovery.k8s.io" | "events.k8s.io" => &["v1", "v1beta1"],
         "autoscaling" => &["v1", "v2"],
-        "networking.k8s.io" | "coordination.k8s.io" | "storage.k8s.io" | "scheduling.k8s.io"
-        | "rbac.authorization.k8s.io" | "admissionregistration.k8s.io" | "certificates.k8s.io" => {
-            &["v1", "v1alpha1", "v1beta1"]
-        }
+        "networking.k8s.io"
+        | "coordination.k8s.io"
+        | "storage.k8s.io"
+        | "scheduling.k8s.io"
+        | "rbac.authorization.k8s.io"
+        | "admissionregistration.k8s.io"
+        | "certificates.k8s.io" => &["v1", "v1alpha1", "v1beta1"],
         "extensions" => &["v1beta1"],
         "" => &["v1"],
         _ => &[],
@@ -344,7 +356,9 @@ pub(crate) fn delete_options(content_type: &str, bytes: &Bytes) -> Result<Value,
                 .map_err(|why| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}")))?;
             parsed.value
         }
-        "application/yaml" => serde_yaml::from_slice(bytes).map_err(|error| ApiError::bad_request(error.to_string()))?,
+        "application/yaml" => {
+            serde_yaml::from_slice(bytes).map_err(|error| ApiError::bad_request(error.to_string()))?
+        }
         _ => return Err(unsupported_media_type(&accepted)),
     };
     let (version, kind) = (value.api_version(), value.kind());

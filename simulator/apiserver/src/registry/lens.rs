@@ -58,7 +58,14 @@ impl Lens {
     ///
     /// # Errors
     /// 422 when the view does not validate.
-    pub(crate) fn write(&self, state: &State, scope: &Scope, view: Object, live: &Object, now: Timestamp) -> Result<Object, ApiError> {
+    pub(crate) fn write(
+        &self,
+        state: &State,
+        scope: &Scope,
+        view: Object,
+        live: &Object,
+        now: Timestamp,
+    ) -> Result<Object, ApiError> {
         match self {
             Self::Whole => Ok(view),
             Self::Scale(paths) => {

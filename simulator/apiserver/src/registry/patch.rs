@@ -92,7 +92,9 @@ impl Patch {
                 let uid = applied.uid();
                 if live.is_none() && !uid.is_empty() {
                     let of = &scope.resource.group_resource;
-                    let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+                    let why = format!(
+                        "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                    );
                     return Err(ApiError::conflict(of, &scope.name, &why));
                 }
                 let merged = manage::apply(state, scope, live, applied, now)?;

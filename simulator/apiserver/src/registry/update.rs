@@ -124,7 +124,12 @@ fn check_uid(scope: &Scope, sent: &Object, stored: &str) -> Result<(), ApiError>
 }
 
 /// After the mutating phase: version, strategy, validation.
-pub(crate) fn mutated(state: &mut State, changed: Changed, attributes: Attributes, now: Timestamp) -> Result<Next, ApiError> {
+pub(crate) fn mutated(
+    state: &mut State,
+    changed: Changed,
+    attributes: Attributes,
+    now: Timestamp,
+) -> Result<Next, ApiError> {
     let Some(stored) = changed.base.clone() else {
         return create::prepare(state, changed.scope, attributes, now);
     };
