@@ -12,6 +12,7 @@ use cel::{Context, Env, ExecutionError, Value as Cel};
 use serde_json::Value;
 
 pub mod library;
+pub mod rules;
 pub mod values;
 
 /// Longest expression in bytes: far beyond any real one, and a bound on the parser's work.

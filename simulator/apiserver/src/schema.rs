@@ -10,8 +10,13 @@ use serde_json::Value;
 
 pub mod builtin;
 pub mod default;
+pub mod formats;
+pub mod go;
+pub mod json;
+mod json_errors;
 pub mod prune;
 pub mod structural;
+pub mod typed;
 pub mod validate;
 
 /// A place in a schema.
@@ -32,6 +37,14 @@ impl std::fmt::Debug for SchemaRef {
 pub struct SchemaSet {
     nodes: Vec<Node>,
     named: BTreeMap<String, u32>,
+    /// Is there a default anywhere?
+    defaults: bool,
+    /// Is there a list of type set or map anywhere?
+    keyed_lists: bool,
+    /// Is there an embedded resource anywhere?
+    embeds: bool,
+    /// Are there validation rules anywhere?
+    rules: bool,
 }
 
 /// What a list means for merging (`x-kubernetes-list-type`).
@@ -88,10 +101,18 @@ pub struct Node {
     pub rest: BTreeMap<String, Value>,
     /// Name in the set, for the types that have one (`io.k8s.api.core.v1.Container`).
     pub name: Option<String>,
+    /// Limits on its values.
+    pub constraints: Option<Box<structural::Constraints>>,
     /// A `$ref` or single `allOf` that this node stands for.
     alias: Option<String>,
     /// Where the reference leads.
     target: Option<u32>,
+    /// How upstream's Go type keeps the value.
+    go: go::Shape,
+    /// As a field: is a zero value written back?
+    keeps_zero: bool,
+    /// Fields that the type always writes, or that have a default.
+    written: Vec<(String, u32)>,
 }
 
 impl SchemaSet {
@@ -105,6 +126,7 @@ impl SchemaSet {
             set.named.insert(name, id);
         }
         set.resolve();
+        set.note_go_types();
         Arc::new(set)
     }
 
@@ -121,6 +143,30 @@ impl SchemaSet {
                 }
             }
             self.nodes[id].target = (target != id).then(|| u32::try_from(target).expect("ids are u32"));
+        }
+    }
+
+    /// Works out once what [`typed`] asks of each place.
+    fn note_go_types(&mut self) {
+        for id in 0..self.nodes.len() {
+            self.nodes[id].go = go::Shape::of(&self.nodes[id]);
+        }
+        for id in 0..self.nodes.len() {
+            let Some(type_name) = self.nodes[id].name.clone() else { continue };
+            let mut written = Vec::new();
+            for (field, place) in self.nodes[id].properties.clone() {
+                let here = &self.nodes[place as usize];
+                let shape = here.target.map_or(here, |target| &self.nodes[target as usize]).go;
+                let required = self.nodes[id].required.contains(&field);
+                let nil = go::is_nil_written(&type_name, &field, shape, required);
+                let always = here.default.is_some() && !go::OMITTED_AT_ZERO.contains(&(go::short(&type_name), &field));
+                if nil || always {
+                    written.push((field.clone(), place));
+                }
+                self.nodes[place as usize].keeps_zero =
+                    always || go::is_pointer(&type_name, &field, shape) && !matches!(shape, go::Shape::Any);
+            }
+            self.nodes[id].written = written;
         }
     }
 
@@ -186,6 +232,10 @@ impl SchemaSet {
                 }
             }
         }
+        node.constraints = structural::Constraints::compile(map, self);
+        self.defaults |= node.default.is_some();
+        self.keyed_lists |= matches!(node.list_type, Some(ListType::Map | ListType::Set));
+        self.embeds |= node.embedded_resource;
         self.nodes[id as usize] = node;
         id
     }
@@ -267,5 +317,13 @@ impl SchemaRef {
     #[must_use]
     pub fn is_atomic_map(&self) -> bool {
         self.here().map_atomic || self.node().map_atomic
+    }
+}
+
+/// Puts `segment` before each path: a field's name with a dot, a list's index without.
+fn prepend(paths: &mut [String], segment: impl Fn() -> String) {
+    for path in paths {
+        let dot = if path.starts_with('[') || path.is_empty() { "" } else { "." };
+        *path = format!("{}{dot}{path}", segment());
     }
 }

@@ -98,6 +98,13 @@ pub fn named(name: &str) -> Option<SchemaRef> {
     builtin().schemas.named(name)
 }
 
+/// The type of every object's `metadata`.
+#[must_use]
+pub fn object_meta() -> Option<&'static SchemaRef> {
+    static OBJECT_META: OnceLock<Option<SchemaRef>> = OnceLock::new();
+    OBJECT_META.get_or_init(|| named("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")).as_ref()
+}
+
 fn builtin() -> &'static Builtin {
     static BUILTIN: OnceLock<Builtin> = OnceLock::new();
     BUILTIN.get_or_init(|| {
