@@ -176,7 +176,8 @@ impl World {
     pub fn roll_back(&mut self, name: &str, bump: bool) -> bool {
         let Some(snapshot) = self.snapshots.get(name) else { return false };
         let mut kernel = self.api.kernel();
-        kernel.plane.roll_back(snapshot, bump);
+        let now = kernel.now;
+        kernel.plane.roll_back(snapshot, bump, kernel::loops(), now);
         kernel.note(&Actor::Tool, format!("the store is back at snapshot {name}, version {}", snapshot.revision()));
         true
     }

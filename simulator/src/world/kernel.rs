@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use rewake_apiserver::control_plane::{Config, Progress, WebhookAnswer, WebhookCall};
 use rewake_apiserver::guest::{ExecResult, GuestReport, Guests, VolumeData};
+use rewake_apiserver::loops::ControlLoop;
 use rewake_apiserver::object::ObjectExt;
 use rewake_apiserver::request::{Request, Response, Verb};
 use rewake_apiserver::resource::GroupResource;
@@ -72,13 +73,24 @@ pub fn epoch() -> Timestamp {
     "2030-01-01T00:00:00Z".parse().expect("a valid time")
 }
 
+/// Every control loop of a simulated cluster, the node stand-in included.
+pub(super) fn loops() -> Vec<Box<dyn ControlLoop>> {
+    let mut loops = rewake_apiserver::loops::standard();
+    loops.push(rewake_apiserver::loops::node());
+    loops
+}
+
 impl Api {
     /// A fresh control plane.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         let now = epoch();
+        let mut plane = ControlPlane::new(config, now);
+        for control_loop in loops() {
+            plane.add_loop(control_loop, now);
+        }
         Self(Arc::new(Mutex::new(Kernel {
-            plane: ControlPlane::new(config, now),
+            plane,
             now,
             decisions: Decisions::new(config.seed),
             trace: Trace::new(now),
@@ -152,7 +164,7 @@ impl Api {
                     let answer = self.ask(&call).await;
                     let mut kernel = self.kernel();
                     let now = kernel.now;
-                    progress = kernel.carry_on(&mut about, |plane| plane.resume(paused, answer, now));
+                    progress = kernel.carry_on(&mut about, |plane| plane.resume(paused, &answer, now));
                 }
             }
         };
@@ -193,7 +205,7 @@ impl Kernel {
     /// The committed objects.
     #[must_use]
     pub fn store(&self) -> &Store {
-        self.plane.store()
+        self.plane.view().store()
     }
 
     /// Counts an API call.
