@@ -110,22 +110,6 @@ impl<'a> View<'a> {
         self.state.kinds.kind(api_version, kind).map(|resource| &**resource)
     }
 
-    /// The resource that a path reaches: group (empty for core), version, plural.
-    #[must_use]
-    pub fn resource(&self, group: &str, version: &str, resource: &str) -> Option<&Resource> {
-        self.resources().find(|served| {
-            *served.kind.group == *group
-                && *served.kind.version == *version
-                && *served.group_resource.resource == *resource
-        })
-    }
-
-    /// Every served resource in every served version: the built-in ones in the order of discovery,
-    /// then those of definitions.
-    pub fn resources(&self) -> impl Iterator<Item = &Resource> {
-        crate::schema::builtin::resources().iter().map(|resource| &**resource)
-    }
-
     /// The resource under this group and plural, in its storage version.
     #[must_use]
     pub fn by_resource(&self, resource: &GroupResource) -> Option<&'a Resource> {

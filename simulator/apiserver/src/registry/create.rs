@@ -88,12 +88,22 @@ pub(crate) fn update_owner_references(object: &mut Value, warnings: &mut Vec<Str
 }
 
 /// After the mutating phase: system fields, strategy, validation.
-pub(crate) fn mutated(state: &mut State, decoded: Decoded, attributes: Attributes, now: Timestamp) -> Result<Next, ApiError> {
+pub(crate) fn mutated(
+    state: &mut State,
+    decoded: Decoded,
+    attributes: Attributes,
+    now: Timestamp,
+) -> Result<Next, ApiError> {
     prepare(state, decoded.scope, attributes, now)
 }
 
 /// Makes a new object ready to be committed; also for a PUT or an apply that creates.
-pub(crate) fn prepare(state: &mut State, mut scope: Scope, attributes: Attributes, now: Timestamp) -> Result<Next, ApiError> {
+pub(crate) fn prepare(
+    state: &mut State,
+    mut scope: Scope,
+    attributes: Attributes,
+    now: Timestamp,
+) -> Result<Next, ApiError> {
     let Some(mut object) = attributes.object else { return Err(ApiError::internal("a create without an object")) };
     let new = Arc::make_mut(&mut object);
     update_owner_references(new, &mut scope.warnings);
@@ -158,7 +168,8 @@ pub(crate) fn admitted(state: &mut State, validated: Validated, _now: Timestamp)
         if there.is_deleting() {
             error.message = format!("object is being deleted: {}", error.message);
         } else if generated_name {
-            error.message = format!("{}, the server was not able to generate a unique name for the object", error.message);
+            error.message =
+                format!("{}, the server was not able to generate a unique name for the object", error.message);
         }
         return Err(error);
     }

@@ -112,7 +112,8 @@ pub(crate) fn manager(field_manager: &str, user_agent: &str) -> String {
     if !field_manager.is_empty() {
         return field_manager.to_owned();
     }
-    let mut name: String = user_agent.split('/').next().unwrap_or_default().chars().filter(|c| !c.is_control()).collect();
+    let mut name: String =
+        user_agent.split('/').next().unwrap_or_default().chars().filter(|c| !c.is_control()).collect();
     while name.len() > FIELD_MANAGER_BYTES_MAX {
         name.pop();
     }
@@ -165,7 +166,9 @@ impl DeleteOptions {
         }
         Ok(Self {
             // Less than nothing is taken as one second.
-            grace_period_seconds: fields["gracePeriodSeconds"].as_i64().map(|seconds| if seconds < 0 { 1 } else { seconds }),
+            grace_period_seconds: fields["gracePeriodSeconds"]
+                .as_i64()
+                .map(|seconds| if seconds < 0 { 1 } else { seconds }),
             precondition_uid: text(&fields["preconditions"]["uid"]),
             precondition_resource_version: text(&fields["preconditions"]["resourceVersion"]),
             orphan_dependents,
