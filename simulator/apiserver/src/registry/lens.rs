@@ -74,7 +74,7 @@ impl Lens {
         match self {
             Self::Whole => Ok(view),
             Self::Scale(paths) => {
-                create::refuse(scope, &scope.name, &scale::validate(&view))?;
+                create::refuse(scope, &scope.name, &scale::validate(&view, &scope.resource))?;
                 let mut object = Value::clone(live);
                 scale::write(&mut object, &view, paths);
                 let managed = &view["metadata"]["managedFields"];
