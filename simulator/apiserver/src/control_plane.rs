@@ -14,7 +14,7 @@ use crate::registry::{self, Write};
 use crate::request::{Request, Response};
 use crate::resource::{GroupResource, Resource};
 use crate::store::{Revision, Store};
-use crate::watch::{WatchEvent, WatchId};
+use crate::watch::{LogEntry, LogKind, WatchEvent, WatchId};
 
 /// A control plane. Cloning forks it: the two share structure and nothing else.
 pub struct ControlPlane {
@@ -146,19 +146,29 @@ impl ControlPlane {
     pub fn new(config: &Config, now: Timestamp) -> Self {
         let mut state = State::new(config.seed, config.network.clone());
         registry::bootstrap::run(&mut state, now);
-        Self { state, loops: Vec::new(), noticed: Revision::default() }
+        let noticed = state.store.revision();
+        Self { state, loops: Vec::new(), noticed }
     }
 
-    /// Adds a control loop, which notices everything that is still in the log. Answers its number.
+    /// Adds a control loop, which first notices everything that there is, as an informer lists before
+    /// it watches. Answers its number.
     pub fn add_loop(&mut self, mut control_loop: Box<dyn ControlLoop>, now: Timestamp) -> usize {
         let view = View { state: &self.state };
-        for entry in self.state.store.log_after(Revision::default()) {
-            if entry.revision <= self.noticed {
-                control_loop.notice(entry, &view, now);
+        let by: Arc<str> = "".into();
+        for resource in self.state.store.resources() {
+            for object in self.state.store.list(resource, "") {
+                let entry = LogEntry {
+                    revision: self.noticed,
+                    resource: resource.clone(),
+                    kind: LogKind::Added,
+                    object: Arc::clone(object),
+                    previous: None,
+                    by: Arc::clone(&by),
+                };
+                control_loop.notice(&entry, &view, now);
             }
         }
         self.loops.push(control_loop);
-        self.notice(now);
         self.loops.len() - 1
     }
 
