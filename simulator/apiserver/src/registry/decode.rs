@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::options::FieldValidation;
 use super::scope::Scope;
 use crate::error::{ApiError, FieldError};
-use crate::object::{Object, ObjectExt, metadata_mut};
+use crate::object::{ObjectExt, metadata_mut};
 use crate::request::Body;
 use crate::resource::{Resource, api_version, split_api_version};
 
@@ -59,7 +59,11 @@ fn finish(scope: &Scope, object: Value, duplicates: Vec<String>) -> Result<Decod
     Ok(Decoded { object, warnings })
 }
 
-fn settle_noting(resource: &Resource, object: &mut Value, _unknown: &mut Vec<String>) -> Result<(), String> {
+/// Decodes and defaults an object in place, noting what strict decoding minds.
+///
+/// # Errors
+/// The decoder's words.
+pub(crate) fn settle_noting(resource: &Resource, object: &mut Value, _unknown: &mut Vec<String>) -> Result<(), String> {
     crate::builtin::strategy(resource).default(object);
     Ok(())
 }
@@ -71,44 +75,6 @@ fn settle_noting(resource: &Resource, object: &mut Value, _unknown: &mut Vec<Str
 pub(crate) fn settle(resource: &Resource, mut object: Value) -> Result<Value, ApiError> {
     settle_noting(resource, &mut object, &mut Vec::new()).map_err(ApiError::bad_request)?;
     Ok(object)
-}
-
-/// A patched object, decoded anew. `complaints` are those about the patch itself.
-///
-/// # Errors
-/// The decoder's own words.
-pub(crate) fn patched(scope: &Scope, mut object: Value, complaints: &[String]) -> Result<Decoded, String> {
-    let mut minded = complaints.to_vec();
-    settle_noting(&scope.resource, &mut object, &mut minded)?;
-    match scope.options.field_validation {
-        FieldValidation::Ignore => minded.clear(),
-        FieldValidation::Strict if !minded.is_empty() => {
-            return Err(format!("strict decoding error: {}", minded.join(", ")));
-        }
-        FieldValidation::Warn | FieldValidation::Strict => {}
-    }
-    Ok(Decoded { object, warnings: minded })
-}
-
-/// What the decoder minds in an object that is to be applied.
-///
-/// # Errors
-/// 400 under strict validation.
-pub(crate) fn applied(scope: &Scope, object: Value) -> Result<Decoded, ApiError> {
-    let mut object = object;
-    let mut minded = Vec::new();
-    settle_noting(&scope.resource, &mut object, &mut minded).map_err(ApiError::bad_request)?;
-    match scope.options.field_validation {
-        FieldValidation::Ignore => minded.clear(),
-        FieldValidation::Strict if !minded.is_empty() => {
-            return Err(ApiError::bad_request(format!(
-                "error decoding YAML: strict decoding error: {}",
-                minded.join(", ")
-            )));
-        }
-        FieldValidation::Warn | FieldValidation::Strict => {}
-    }
-    Ok(Decoded { object, warnings: minded })
 }
 
 /// A body as JSON, whatever its encoding; with the bytes, for messages.
@@ -330,7 +296,7 @@ pub(crate) fn match_namespace(resource: &Resource, namespace: &str, object: &mut
 ///
 /// # Errors
 /// 400.
-pub(crate) fn match_name(scope: &Scope, object: &Object) -> Result<(), ApiError> {
+pub(crate) fn match_name(scope: &Scope, object: &Value) -> Result<(), ApiError> {
     match object.name() {
         "" => Err(ApiError::bad_request(format!(
             "the name of the object ({} based on URL) was undeterminable: name must be provided",
