@@ -106,7 +106,7 @@ fn begin(look: &mut Look<'_>) {
         // Guests that kept their storage hold metadata of an earlier life, with its names and addresses.
         look.membership_changed = true;
     }
-    next.cluster_uid = Some(view.uid().to_owned());
+    next.incarnation = Some(view.incarnation());
     next.observed_generation = view.cluster.metadata.generation;
     if next.origin.is_none() {
         next.origin = Some(view.own_origin());
