@@ -207,7 +207,9 @@ pub fn decode(object: &mut Value, schema: &SchemaRef) -> Result<schema::typed::D
 #[must_use]
 pub fn read(object: &Object, resource: &Resource) -> Object {
     let same = object.api_version() == resource.api_version();
-    if same && schema::default::is_complete(object, &resource.schema) && schema::prune::is_known(object, &resource.schema)
+    if same
+        && schema::default::is_complete(object, &resource.schema)
+        && schema::prune::is_known(object, &resource.schema)
     {
         return Arc::clone(object);
     }

@@ -162,9 +162,8 @@ fn apply(verdict: Verdict, asked: &Asked, attributes: &mut Attributes, context: 
         return Err(Trouble::Refused(refusal));
     }
     let Some((patch, patch_type)) = verdict.patch else { return Ok(false) };
-    let operations = serde_json::from_slice(&patch)
-        .map_err(|error| error.to_string())
-        .and_then(|operations| json::decode(&operations, true))
+    let operations = crate::schema::json::read(&patch)
+        .and_then(|operations| json::decode(&operations.value, true))
         .map_err(|why| Trouble::Call(format!("received undecodable patch in webhook response: {why}")))?
         .0;
     if operations.is_empty() {
@@ -211,7 +210,7 @@ impl Validating {
         warnings: &mut Vec<String>,
         context: &mut Context<'_>,
     ) -> Result<Step, ApiError> {
-        plugins::validate(attributes, context)?;
+        plugins::validate(attributes, warnings, context)?;
         if !attributes.configures_admission() {
             policies::validate(attributes, warnings, context)?;
             for webhook in context.configurations.validating().iter() {

@@ -1,6 +1,6 @@
 //! Built-in admission plugins that upstream enables by default, in upstream's order.
 //!
-//! Missing by intent: ServiceAccount (there is nothing to mount), PodSecurity and the certificate plugins.
+//! Missing by intent: ServiceAccount (there is no token to mount) and the plugins for certificates.
 
 use super::{Attributes, Context, Operation};
 use crate::error::ApiError;
@@ -9,6 +9,7 @@ mod ingress;
 mod limit_ranger;
 mod namespace_lifecycle;
 mod nodes;
+mod pod_security;
 mod pods;
 pub mod quota;
 mod storage;
@@ -60,13 +61,22 @@ pub(super) fn mutate(attributes: &mut Attributes, context: &Context<'_>) -> Resu
 ///
 /// # Errors
 /// The first refusal.
-pub(super) fn validate(attributes: &Attributes, context: &Context<'_>) -> Result<(), ApiError> {
+pub(super) fn validate(
+    attributes: &Attributes,
+    warnings: &mut Vec<String>,
+    context: &Context<'_>,
+) -> Result<(), ApiError> {
+    let of = &attributes.resource.group_resource;
+    if attributes.is_resource("", "pods") && attributes.subresource.is_empty() {
+        limit_ranger::validate(attributes, context)?;
+    }
+    if matches!(&*of.group, "" | "apps" | "batch") {
+        pod_security::validate(attributes, warnings, context)?;
+    }
     if !attributes.subresource.is_empty() {
         return Ok(());
     }
-    let of = &attributes.resource.group_resource;
     match (&*of.group, &*of.resource) {
-        ("", "pods") => limit_ranger::validate(attributes, context),
         ("", "persistentvolumeclaims") => {
             limit_ranger::validate(attributes, context)?;
             storage::validate_resize(attributes, context)

@@ -109,8 +109,9 @@ pub(super) fn read(answer: &WebhookAnswer, webhook: &Webhook, uid: &str, mutatin
 /// Decodes a body as the review that was expected; a `Status` is an error, as client-go has it.
 fn decode(body: &[u8], webhook: &Webhook) -> Result<Value, String> {
     let version = webhook.review_version;
-    let review: Value =
-        serde_json::from_slice(body).map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?;
+    let review = crate::schema::json::read(body)
+        .map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?
+        .value;
     if !review.is_object() {
         let found = match &review {
             Value::Array(_) => "array",

@@ -298,6 +298,12 @@ fn what_goes_wrong_with_a_call_is_up_to_the_failure_policy() {
             "failed to call webhook: an error on the server (\"disk full\") has prevented the request from succeeding"
                 .to_owned(),
         ),
+        (
+            http(200, "<html>"),
+            "failed to call webhook: couldn't get version/kind; json parse error: invalid character '<' looking for \
+             beginning of value"
+                .to_owned(),
+        ),
         (http(200, "{}"), "received invalid webhook response: webhook response was absent".to_owned()),
     ] {
         for policy in ["Fail", "Ignore"] {

@@ -27,9 +27,9 @@ fn condition<'v>(object: &'v Value, type_: &str) -> Option<&'v str> {
 /// Is the group one of the Kubernetes project, where definitions need approval?
 #[must_use]
 pub fn is_protected(group: &str) -> bool {
-    ["k8s.io", "kubernetes.io"].iter().any(|domain| {
-        group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-    })
+    ["k8s.io", "kubernetes.io"]
+        .iter()
+        .any(|domain| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
 }
 
 /// The definition's status as it should be, judged against all definitions; `None` when it already is.
@@ -56,7 +56,8 @@ pub fn settled<'o>(object: &Object, all: impl Iterator<Item = &'o Object>, now: 
             Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
             _ => Vec::new(),
         };
-        let clashes: Vec<String> = claimed.iter().filter(|name| names.contains(**name)).map(|name| in_use(name)).collect();
+        let clashes: Vec<String> =
+            claimed.iter().filter(|name| names.contains(**name)).map(|name| in_use(name)).collect();
         match clashes.as_slice() {
             [] if wanted[field].is_null() => {
                 if let Some(accepted) = accepted.as_object_mut() {
@@ -123,7 +124,8 @@ struct Taken {
 impl Taken {
     fn by_others<'o>(object: &Object, all: impl Iterator<Item = &'o Object>) -> Self {
         let mut taken = Self { resources: BTreeSet::new(), kinds: BTreeSet::new() };
-        let others = all.filter(|other| other.uid() != object.uid() && other["spec"]["group"] == object["spec"]["group"]);
+        let others =
+            all.filter(|other| other.uid() != object.uid() && other["spec"]["group"] == object["spec"]["group"]);
         for other in others {
             let names = &other["status"]["acceptedNames"];
             let mut add = |set: fn(&mut Self) -> &mut BTreeSet<String>, value: &Value| {

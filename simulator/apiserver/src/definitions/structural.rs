@@ -240,8 +240,7 @@ impl Check {
                 self.forbid(format!("{path}.nullable"), detail);
             }
             if property["default"].is_null() && !list(&items["required"]).contains(key) {
-                let detail =
-                    "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+                let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
                 self.require(format!("{path}.default"), detail);
             }
         }
@@ -343,11 +342,9 @@ impl Check {
         if schema["nullable"] == true {
             self.forbid(format!("{path}.nullable"), "must be false to be structural");
         }
-        for keyword in [
-            "x-kubernetes-preserve-unknown-fields",
-            "x-kubernetes-embedded-resource",
-            "x-kubernetes-int-or-string",
-        ] {
+        for keyword in
+            ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"]
+        {
             if schema[keyword] == true {
                 self.forbid(format!("{path}.{keyword}"), "must be false to be structural");
             }
@@ -417,11 +414,14 @@ impl Check {
         if metadata["type"] != "object" {
             self.invalid(format!("{path}.type"), &metadata["type"], "must be object");
         }
-        let allowed = |map: &Map<String, Value>| map.keys().all(|name| matches!(name.as_str(), "name" | "generateName"));
+        let allowed =
+            |map: &Map<String, Value>| map.keys().all(|name| matches!(name.as_str(), "name" | "generateName"));
         let only_names = metadata["properties"].as_object().is_none_or(allowed);
-        let only_properties = members(metadata).all(|(keyword, _)| matches!(keyword.as_str(), "type" | "properties" | "description"));
+        let only_properties =
+            members(metadata).all(|(keyword, _)| matches!(keyword.as_str(), "type" | "properties" | "description"));
         if !only_names || !only_properties {
-            let detail = "must not specify anything other than name and generateName, but metadata is implicitly specified";
+            let detail =
+                "must not specify anything other than name and generateName, but metadata is implicitly specified";
             self.forbid(path, detail);
         }
     }
@@ -469,9 +469,15 @@ fn pattern_error(pattern: &str) -> Option<String> {
     } else if text.contains("repetition operator missing expression") {
         ("missing argument to repetition operator", pattern.get(..1).unwrap_or_default())
     } else if text.contains("look-around") {
-        ("invalid or unsupported Perl syntax", pattern.get(pattern.find("(?").unwrap_or(0)..).and_then(|rest| rest.get(..3)).unwrap_or("(?"))
+        (
+            "invalid or unsupported Perl syntax",
+            pattern.get(pattern.find("(?").unwrap_or(0)..).and_then(|rest| rest.get(..3)).unwrap_or("(?"),
+        )
     } else if text.contains("escape") || text.contains("backreference") {
-        ("invalid escape sequence", pattern.get(pattern.find('\\').unwrap_or(0)..).and_then(|rest| rest.get(..2)).unwrap_or("\\"))
+        (
+            "invalid escape sequence",
+            pattern.get(pattern.find('\\').unwrap_or(0)..).and_then(|rest| rest.get(..2)).unwrap_or("\\"),
+        )
     } else {
         ("invalid character class range", pattern)
     };

@@ -92,7 +92,8 @@ struct Common {
 
 impl Common {
     fn of(versions: &[Value]) -> Self {
-        let same = |field: &str| !versions.is_empty() && versions.iter().all(|version| version[field] == versions[0][field]);
+        let same =
+            |field: &str| !versions.is_empty() && versions.iter().all(|version| version[field] == versions[0][field]);
         Self {
             schema: same("schema"),
             subresources: same("subresources"),
@@ -299,7 +300,8 @@ fn validate_approval(object: &Value, errors: &mut Vec<FieldError>) {
 
 fn validate_preserving(spec: &Value, errors: &mut Vec<FieldError>) {
     if spec["preserveUnknownFields"] == true {
-        let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        let detail =
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         errors.push(FieldError::invalid("spec.preserveUnknownFields", &Value::Bool(true), detail));
     }
 }

@@ -15,8 +15,7 @@ use crate::schema::{Node, SchemaRef, SchemaSet};
 /// Longest result of a `messageExpression`, in bytes (`MaxMessageExpressionLength`).
 const MAX_MESSAGE: usize = 5 * 1024;
 /// What is said when rules were not asked because the object is invalid anyway.
-const NOT_ASKED: &str =
-    "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+const NOT_ASKED: &str = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
 
 /// One compiled rule.
 #[derive(Debug)]
@@ -64,11 +63,8 @@ impl Rule {
         }
         let variables = || {
             let typed = |value| values::typed(value, node, set);
-            let old: Option<Box<dyn Val + '_>> = if self.optional_old {
-                Some(Box::new(CelOptional::from(old.map(typed))))
-            } else {
-                old.map(typed)
-            };
+            let old: Option<Box<dyn Val + '_>> =
+                if self.optional_old { Some(Box::new(CelOptional::from(old.map(typed)))) } else { old.map(typed) };
             [("self", Some(typed(value))), ("oldSelf", old)]
                 .into_iter()
                 .filter_map(|(name, value)| Some((name, value?)))
@@ -84,8 +80,7 @@ impl Rule {
                 });
                 let message = from_expression.unwrap_or_else(|| self.sentence());
                 let place = format!("{path}{}", self.field_path);
-                let mut error =
-                    FieldError::new(self.reason, field(place.trim_start_matches('.')), value, message);
+                let mut error = FieldError::new(self.reason, field(place.trim_start_matches('.')), value, message);
                 // Objects and lists are not printed.
                 if value.is_object() || value.is_array() {
                     error.value.clear();
@@ -205,13 +200,13 @@ mod tests {
     #[test]
     fn a_rule_that_does_not_hold_is_told_at_its_place() {
         let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
-                "members": {"type": "integer"}, "min": {"type": "integer"}, "zone": {"type": "string"}},
-            "x-kubernetes-validations": [
-                {"rule": "self.members % 2 == 1", "message": "members has to be odd"},
-                {"rule": "!has(self.min) || self.min <= self.members"},
-                {"rule": "!has(self.zone) || size(self.zone) > 1", "messageExpression": "'short: ' + self.zone",
-                 "reason": "FieldValueForbidden", "fieldPath": ".zone"},
-            ]}}});
+            "members": {"type": "integer"}, "min": {"type": "integer"}, "zone": {"type": "string"}},
+        "x-kubernetes-validations": [
+            {"rule": "self.members % 2 == 1", "message": "members has to be odd"},
+            {"rule": "!has(self.min) || self.min <= self.members"},
+            {"rule": "!has(self.zone) || size(self.zone) > 1", "messageExpression": "'short: ' + self.zone",
+             "reason": "FieldValueForbidden", "fieldPath": ".zone"},
+        ]}}});
         assert_eq!(errors(&schema, &json!({"spec": {"members": 3, "min": 1}}), None), [""; 0]);
         assert_eq!(
             errors(&schema, &json!({"spec": {"members": 2, "min": 5, "zone": "e"}}), None),

@@ -107,8 +107,27 @@ fn formatted(text: &str, format: &str) -> Option<Box<dyn Val>> {
 
 /// Words that an expression cannot use as the name of a field.
 const RESERVED: [&str; 21] = [
-    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
-    "let", "loop", "package", "namespace", "return", "var", "void", "while",
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
 ];
 
 /// A property's name as expressions write it (`cel.Escape` in `k8s.io/apiserver/pkg/cel`).

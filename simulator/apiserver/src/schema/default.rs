@@ -24,9 +24,10 @@ pub fn is_complete(object: &Value, schema: &SchemaRef) -> bool {
 fn is_filled(value: &Value, node: &Node, set: &SchemaSet) -> bool {
     match value {
         Value::Object(members) => {
-            let missing = node.properties.iter().any(|(name, id)| {
-                set.nodes[*id as usize].default.is_some() && !members.contains_key(name)
-            });
+            let missing = node
+                .properties
+                .iter()
+                .any(|(name, id)| set.nodes[*id as usize].default.is_some() && !members.contains_key(name));
             !missing
                 && members.iter().all(|(name, value)| match place(node, name, set) {
                     Some(node) => (node.nullable || !value.is_null()) && is_filled(value, node, set),
