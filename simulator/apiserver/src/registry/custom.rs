@@ -1,4 +1,4 @@
-//! What the schema of a definition says about a custom object.
+//! What its definition says about a custom object.
 
 use serde_json::Value;
 
@@ -6,7 +6,11 @@ use crate::error::FieldError;
 use crate::object::Object;
 use crate::resource::Resource;
 
-/// Everything in a custom object that its schema refuses; `old` for updates.
-pub(crate) fn validate(_resource: &Resource, _object: &Value, _old: Option<&Object>) -> Vec<FieldError> {
-    Vec::new()
+/// Everything in a custom object that its definition refuses; `old` for updates.
+pub(crate) fn validate(resource: &Resource, object: &Value, old: Option<&Object>) -> Vec<FieldError> {
+    if resource.is_custom() {
+        crate::definitions::validate(object, old.map(|old| &**old), resource)
+    } else {
+        Vec::new()
+    }
 }

@@ -11,6 +11,7 @@ use crate::error::{ApiError, FieldError};
 use crate::object::{ObjectExt, metadata_mut};
 use crate::request::Body;
 use crate::resource::{Resource, api_version, split_api_version};
+use crate::schema;
 
 /// An object as upstream's decoder leaves it.
 #[derive(Clone, Debug, Default)]
@@ -63,7 +64,13 @@ fn finish(scope: &Scope, object: Value, duplicates: Vec<String>) -> Result<Decod
 ///
 /// # Errors
 /// The decoder's words.
-pub(crate) fn settle_noting(resource: &Resource, object: &mut Value, _unknown: &mut Vec<String>) -> Result<(), String> {
+pub(crate) fn settle_noting(resource: &Resource, object: &mut Value, minded: &mut Vec<String>) -> Result<(), String> {
+    let decoded = if resource.is_custom() {
+        crate::definitions::decode(object, &resource.schema)?
+    } else {
+        schema::typed::decode(object, &resource.schema)?
+    };
+    minded.extend(decoded.unknown.iter().map(|path| format!("unknown field \"{path}\"")));
     crate::builtin::strategy(resource).default(object);
     Ok(())
 }
@@ -134,9 +141,7 @@ pub(crate) fn unsupported_media_type(accepted: &[&str]) -> ApiError {
 }
 
 fn read_json(bytes: &[u8]) -> Result<Parsed, String> {
-    serde_json::from_slice(bytes)
-        .map(|value| Parsed { value, duplicates: Vec::new() })
-        .map_err(|_| "unexpected end of JSON input".to_owned())
+    schema::json::read(bytes).map(|document| Parsed { value: document.value, duplicates: document.duplicates })
 }
 
 /// A media type without parameters, in lower case.
