@@ -83,7 +83,8 @@ fn sorted(request: &Request, settings: &Settings) -> Result<Sorted, String> {
         return Err(format!("the spec cannot be changed while the label {RESTORING} exists"));
     }
     let ends_restore = restoring && !is_restoring(&new);
-    if !spec_differs && !(ends_restore && safeguards.validate_on_resume) {
+    let asks_for_validation = spec_differs || (ends_restore && safeguards.validate_on_resume);
+    if !asks_for_validation {
         // Whatever else changes, among it the controller's own metadata, is nobody's business here.
         return Ok(Sorted::Decided(Verdict::allow()));
     }

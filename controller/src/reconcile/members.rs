@@ -206,10 +206,8 @@ pub(super) fn proceed(look: &mut Look<'_>) {
         for index in 0..look.next.roles[role_index].members.len() {
             match look.next.roles[role_index].members[index].state {
                 MemberState::CreatePending if !blocked => start(look, role_index, index),
-                MemberState::Creating => {
-                    if continue_setup(look, role_index, index) {
-                        joined.push(look.next.roles[role_index].members[index].pod.clone());
-                    }
+                MemberState::Creating if continue_setup(look, role_index, index) => {
+                    joined.push(look.next.roles[role_index].members[index].pod.clone());
                 }
                 _ => {}
             }
