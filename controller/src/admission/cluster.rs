@@ -128,6 +128,10 @@ fn validate(
     if let Some(old) = old {
         complaints.extend(too_early(old, old.spec != new.spec, settings));
     }
+    if old.is_none() && new.name_any().len() > validate::LABEL_MAX {
+        // It becomes a label of everything the cluster owns.
+        complaints.push(format!("metadata.name: longer than {} characters", validate::LABEL_MAX));
+    }
     let defaulted = validate::with_defaults(new, app, facts);
     complaints.extend(validate::complaints(&defaulted.spec, app, facts));
     if let Some(old) = old {
