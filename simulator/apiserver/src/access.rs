@@ -2,6 +2,9 @@
 //!
 //! Source: `plugin/pkg/auth/authorizer/rbac` and `k8s.io/apiserver/pkg/endpoints/handlers/responsewriters`.
 
+pub(crate) mod bootstrap;
+pub(crate) mod escalation;
+pub(crate) mod reviews;
 mod rules;
 
 use std::borrow::Cow;
@@ -86,7 +89,7 @@ impl<'a> Attributes<'a> {
 /// 403 in upstream's words when not.
 pub fn authorize(store: &Store, user: &User, attributes: &Attributes<'_>) -> Result<(), ApiError> {
     match rules::evaluate(store, user, attributes) {
-        Ok(()) => Ok(()),
+        Ok(_) => Ok(()),
         Err(reason) => Err(forbidden(user, attributes, &reason)),
     }
 }
