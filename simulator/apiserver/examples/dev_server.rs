@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut tokens = Tokens::default();
     tokens.insert("admin", User::admin("admin"));
     tokens.insert("devtoken", User { name: "dev".to_owned(), ..User::default() });
-    let config = Config { seed: 1 };
+    let config = Config { seed: 1, ..Config::default() };
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
         let value = arguments.next().ok_or_else(|| format!("{flag} needs a value"))?;

@@ -59,7 +59,7 @@ pub async fn run<C: Core>(core: &C, request: Request) -> Response {
             Progress::Done(response) => return response,
             Progress::Ask(call, paused) => {
                 let answer = core.call_webhook(call).await;
-                progress = core.with(|plane, now| plane.resume(paused, answer, now));
+                progress = core.with(|plane, now| plane.resume(paused, &answer, now));
             }
         }
     }

@@ -112,6 +112,8 @@ fn selector_text(selector: &Value) -> String {
                 Operator::NotIn => format!("{key} notin ({values})"),
                 Operator::Exists => key.to_owned(),
                 Operator::DoesNotExist => format!("!{key}"),
+                Operator::GreaterThan => format!("{key}>{values}"),
+                Operator::LessThan => format!("{key}<{values}"),
             };
             (key, text)
         })
