@@ -17,6 +17,16 @@ use crate::request::{Options, User, Verb};
 use crate::resource::GroupResource;
 use crate::store::Store;
 
+/// Whether access rules are asked.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Authorization {
+    /// Everybody may do everything.
+    #[default]
+    AlwaysAllow,
+    /// Roles and bindings decide.
+    Rbac,
+}
+
 /// What is asked for, as access rules see it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attributes<'a> {

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{Method, request::Parts};
 
-use crate::access::{self, Attributes};
+use crate::access::{self, Attributes, Authorization};
 use crate::control_plane::View;
 use crate::discovery;
 use crate::error::ApiError;
@@ -51,20 +51,10 @@ pub struct Call {
     pub encoder: Encoder,
 }
 
-/// Whether access rules are asked.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Authorization {
-    /// Everybody may do everything.
-    #[default]
-    AlwaysAllow,
-    /// Roles and bindings decide ([`crate::access`]).
-    Rbac,
-}
-
 /// Understands a request: who, what, in which form.
 #[must_use]
-pub fn receive(view: &View<'_>, authorization: Authorization, user: &User, parts: &Parts, body: Bytes) -> Received {
-    match understand(view, authorization, user, parts, body) {
+pub fn receive(view: &View<'_>, user: &User, parts: &Parts, body: Bytes) -> Received {
+    match understand(view, user, parts, body) {
         Ok(received) => received,
         Err(Refused::Status(error)) => Received::Answer(refusal(parts, &error)),
         Err(Refused::PageNotFound) => Received::Answer(encode::page_not_found()),
@@ -98,18 +88,12 @@ impl From<ApiError> for Refused {
     }
 }
 
-fn understand(
-    view: &View<'_>,
-    authorization: Authorization,
-    user: &User,
-    parts: &Parts,
-    body: Bytes,
-) -> Result<Received, Refused> {
+fn understand(view: &View<'_>, user: &User, parts: &Parts, body: Bytes) -> Result<Received, Refused> {
     let options = route::options(parts.uri.query().unwrap_or_default());
     let route = Route::parse(&parts.method, parts.uri.path(), &options);
     let attributes = Attributes::of(&route, &parts.method, &options);
-    let user = authenticate::impersonate(view, authorization, user, &parts.headers, &attributes)?;
-    if authorization == Authorization::Rbac {
+    let user = authenticate::impersonate(view, user, &parts.headers, &attributes)?;
+    if view.authorization() == Authorization::Rbac {
         access::authorize(view.store(), &user, &attributes)?;
     }
     match route {

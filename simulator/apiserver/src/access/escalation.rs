@@ -31,7 +31,9 @@ pub(crate) fn check(
     }
     let (granted, verb, asked_about): (Vec<&Value>, _, _) = match &*resource.resource {
         "roles" | "clusterroles" => {
-            if old.is_some_and(|old| old["rules"] == object["rules"] && old["aggregationRule"] == object["aggregationRule"]) {
+            if old.is_some_and(|old| {
+                old["rules"] == object["rules"] && old["aggregationRule"] == object["aggregationRule"]
+            }) {
                 return Ok(());
             }
             (own_rules(object), "escalate", (&*resource.resource, object.name()))
@@ -74,7 +76,9 @@ pub(crate) fn check(
         }
         // Rules that differ in their verb only are told as one.
         let same = |other: &&mut Value| {
-            ["apiGroups", "resources", "resourceNames", "nonResourceURLs"].iter().all(|field| other[*field] == single[*field])
+            ["apiGroups", "resources", "resourceNames", "nonResourceURLs"]
+                .iter()
+                .all(|field| other[*field] == single[*field])
         };
         match missing.iter_mut().find(same) {
             Some(other) => {
@@ -149,7 +153,9 @@ fn contains(rule: &Value, single: &Value) -> bool {
     }
     let resource = |held: &str, wanted: &str| {
         any_or_same(held, wanted)
-            || held.strip_prefix("*/").is_some_and(|sub| wanted.split_once('/').is_some_and(|(_, wanted)| wanted == sub))
+            || held
+                .strip_prefix("*/")
+                .is_some_and(|sub| wanted.split_once('/').is_some_and(|(_, wanted)| wanted == sub))
     };
     let names = texts(rule, "resourceNames");
     has("apiGroups", &any_or_same)

@@ -6,9 +6,8 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Attributes, Target, rules};
+use super::{Attributes, Authorization, Target, rules};
 use crate::error::{ApiError, FieldError};
-use crate::http::Authorization;
 use crate::object::set_meta;
 use crate::request::User;
 use crate::resource::GroupResource;
@@ -112,7 +111,11 @@ fn validate(kind: &str, spec: &Value, namespace: &str) -> Vec<FieldError> {
     if kind == "localsubjectaccessreviews" {
         if path.is_object() {
             let shown = json!({"Path": path["path"].as_str().unwrap_or_default(), "Verb": path["verb"].as_str().unwrap_or_default()});
-            errors.push(FieldError::invalid("spec.nonResourceAttributes", &shown, "disallowed on this kind of request"));
+            errors.push(FieldError::invalid(
+                "spec.nonResourceAttributes",
+                &shown,
+                "disallowed on this kind of request",
+            ));
         }
         if resource.is_object() && resource["namespace"].as_str().unwrap_or_default() != namespace {
             let detail = "must match metadata.namespace";
@@ -131,7 +134,12 @@ fn subject(spec: &Value) -> User {
         name: spec["user"].as_str().unwrap_or_default().to_owned(),
         uid: spec["uid"].as_str().unwrap_or_default().to_owned(),
         groups: texts(&spec["groups"]),
-        extra: spec["extra"].as_object().into_iter().flatten().map(|(key, values)| (key.clone(), texts(values))).collect(),
+        extra: spec["extra"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(key, values)| (key.clone(), texts(values)))
+            .collect(),
     }
 }
 
