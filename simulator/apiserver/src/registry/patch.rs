@@ -98,7 +98,7 @@ impl Patch {
                     return Err(ApiError::conflict(of, &scope.name, &why));
                 }
                 let merged = manage::apply(state, scope, live, applied, now)?;
-                decode::settle(&scope.resource, merged)
+                decode::settle(&scope.resource, &scope.kind, merged)
             }
         }
     }
