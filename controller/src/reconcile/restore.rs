@@ -19,8 +19,8 @@ pub(super) fn is_unnoticed(view: &View<'_>) -> bool {
     if !safeguards.controller_side_detection || !safeguards.detect_by_annotation {
         return false;
     }
-    let known = view.cluster.status.as_ref().is_some_and(|status| match &status.cluster_uid {
-        Some(uid) => uid == view.uid(),
+    let known = view.cluster.status.as_ref().is_some_and(|status| match &status.incarnation {
+        Some(incarnation) => *incarnation == view.incarnation(),
         // KubeDirector does not note whose status it is. One with content was live when we took over.
         None => !status.generation_uid.is_empty(),
     });
@@ -82,7 +82,7 @@ pub(super) fn decide(view: &View<'_>) -> Plan {
     describe(view, &mut next, &progress, trouble.reason);
     let mut plan = Plan { waiting_for: progress.missing.clone(), ..Plan::default() };
     next.restore_progress = Some(progress);
-    next.cluster_uid = Some(view.uid().to_owned());
+    next.incarnation = Some(view.incarnation());
 
     if view.cluster.status.is_none() || !status::same(&stored, &next) {
         let change = status::write(view, &stored, &mut next, "say what the restore waits for");

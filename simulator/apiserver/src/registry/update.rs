@@ -62,7 +62,7 @@ pub(crate) fn start(state: &mut State, mut scope: Scope, how: Arc<How>, now: Tim
     let Some(stored) = base else { return start_create(state, scope, how, now) };
     let whole = kinds::to_version(&stored, &scope.resource);
     let lens = Lens::of(&scope)?;
-    let live = lens.read(&whole);
+    let live = lens.read_to_change(&scope, &whole);
     let (mut new, managed) = match &*how {
         How::Put(sent) => {
             check_uid(&scope, sent, live.uid())?;
@@ -151,7 +151,7 @@ pub(crate) fn mutated(
     } else if object.resource_version() != live.resource_version() {
         return Err(scope.modified());
     }
-    let mut object = lens.write(state, &scope, object, &live, now)?;
+    let mut object = lens.write(&scope, object, &live)?;
     let new = Arc::make_mut(&mut object);
     keep_system_fields(new, &live);
     decode::match_namespace(&resource, &scope.namespace, new)?;
@@ -161,7 +161,7 @@ pub(crate) fn mutated(
     errors.extend(custom::validate(&resource, new, Some(&live)));
     if !errors.is_empty() {
         let kind = &resource.kind;
-        return Err(ApiError::invalid(&kind.group, &kind.kind, new.name(), &errors));
+        return Err(ApiError::invalid(builtin::reported_group(kind), &kind.kind, new.name(), &errors));
     }
     managed_fields::keep_times(&live, new);
     let (shown, old) = (lens.read(&object), lens.read(&live));
