@@ -58,9 +58,7 @@ pub(crate) fn answer(
         "selfsubjectrulesreviews" => {
             let namespace = review["spec"]["namespace"].as_str().unwrap_or_default().to_owned();
             if namespace.is_empty() {
-                let mut error = ApiError::bad_request("no namespace on request");
-                error.details = Some(Box::default());
-                return Err(error);
+                return Err(ApiError::bad_request("no namespace on request"));
             }
             review["status"] = rules_status(store, user, &namespace);
         }
