@@ -412,19 +412,11 @@ fn report_backup(look: &mut Look<'_>, wanted: backup::Wanted) {
             "KubeDirectorStatusBackup {} is of another kdcluster and was never used: delete it to have this status backed up",
             view.name()
         );
-        conditions::set(next, conditions::BACKED_UP, false, "ForeignBackup", &text, view.now);
-    } else if !wanted.exists {
-        conditions::clear(next, conditions::BACKED_UP);
+        conditions::set(next, conditions::BACKUP_STALE, true, "ForeignBackup", &text, view.now);
     } else if behind {
-        conditions::set(
-            next,
-            conditions::BACKED_UP,
-            false,
-            "BackupBehind",
-            "the backup does not hold the last status",
-            view.now,
-        );
+        let text = "the backup does not hold the last status";
+        conditions::set(next, conditions::BACKUP_STALE, true, "BackupBehind", text, view.now);
     } else {
-        conditions::set(next, conditions::BACKED_UP, true, "Mirrored", "the backup holds this status", view.now);
+        conditions::clear(next, conditions::BACKUP_STALE);
     }
 }
