@@ -11,6 +11,7 @@ use crate::error::{ApiError, FieldError};
 use crate::object::{ObjectExt, metadata_mut};
 use crate::request::Body;
 use crate::resource::{Resource, api_version, split_api_version};
+use crate::schema;
 
 /// An object as upstream's decoder leaves it.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +49,7 @@ fn finish(scope: &Scope, object: Value, duplicates: Vec<String>) -> Result<Decod
     };
     let mut object = object;
     let mut minded: Vec<String> = Vec::new();
-    settle_noting(&scope.resource, &mut object, &mut minded).map_err(&unfit)?;
+    settle_sent(scope, &mut object, &mut minded).map_err(&unfit)?;
     minded.extend(duplicates.into_iter().map(|path| format!("duplicate field \"{path}\"")));
     let warnings = match strict {
         FieldValidation::Ignore => Vec::new(),
@@ -63,8 +64,35 @@ fn finish(scope: &Scope, object: Value, duplicates: Vec<String>) -> Result<Decod
 ///
 /// # Errors
 /// The decoder's words.
-pub(crate) fn settle_noting(resource: &Resource, object: &mut Value, _unknown: &mut Vec<String>) -> Result<(), String> {
-    crate::builtin::strategy(resource).default(object);
+pub(crate) fn settle_noting(resource: &Resource, object: &mut Value, minded: &mut Vec<String>) -> Result<(), String> {
+    let decoded = if resource.is_custom() {
+        let decoded = schema::prune::prune(object, &resource.schema)?;
+        schema::default::apply(object, &resource.schema);
+        decoded
+    } else {
+        let decoded = schema::typed::decode(object, &resource.schema)?;
+        crate::builtin::strategy(resource).default(object);
+        decoded
+    };
+    note_unknown(decoded, minded);
+    Ok(())
+}
+
+fn note_unknown(decoded: schema::typed::Decoded, minded: &mut Vec<String>) {
+    minded.extend(decoded.unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
+}
+
+/// The same for what a request sends: an object of the resource, or a view of another kind.
+///
+/// # Errors
+/// The decoder's words.
+pub(crate) fn settle_sent(scope: &Scope, object: &mut Value, minded: &mut Vec<String>) -> Result<(), String> {
+    if scope.kind == scope.resource.kind {
+        return settle_noting(&scope.resource, object, minded);
+    }
+    if let Some(schema) = schema::builtin::schema(&scope.kind) {
+        note_unknown(schema::typed::decode(object, &schema)?, minded);
+    }
     Ok(())
 }
 
@@ -134,9 +162,8 @@ pub(crate) fn unsupported_media_type(accepted: &[&str]) -> ApiError {
 }
 
 fn read_json(bytes: &[u8]) -> Result<Parsed, String> {
-    serde_json::from_slice(bytes)
-        .map(|value| Parsed { value, duplicates: Vec::new() })
-        .map_err(|_| "unexpected end of JSON input".to_owned())
+    let schema::json::Document { value, duplicates } = schema::json::read(bytes)?;
+    Ok(Parsed { value, duplicates })
 }
 
 /// A media type without parameters, in lower case.
