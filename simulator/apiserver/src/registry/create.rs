@@ -130,7 +130,11 @@ pub(crate) fn prepare(
 /// 422 when there are errors.
 pub(crate) fn refuse(scope: &Scope, name: &str, errors: &[FieldError]) -> Result<(), ApiError> {
     let kind = &scope.kind;
-    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(&kind.group, &kind.kind, name, errors)) }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(ApiError::invalid(builtin::reported_group(kind), &kind.kind, name, errors))
+    }
 }
 
 fn generate_name(state: &mut State, scope: &Scope, object: &mut Value) {

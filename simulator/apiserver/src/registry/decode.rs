@@ -10,7 +10,7 @@ use super::scope::Scope;
 use crate::error::{ApiError, FieldError};
 use crate::object::{ObjectExt, metadata_mut};
 use crate::request::Body;
-use crate::resource::{Resource, api_version, split_api_version};
+use crate::resource::{GroupVersionKind, Resource, api_version, split_api_version};
 use crate::schema;
 
 /// An object as upstream's decoder leaves it.
@@ -49,7 +49,7 @@ fn finish(scope: &Scope, object: Value, duplicates: Vec<String>) -> Result<Decod
     };
     let mut object = object;
     let mut minded: Vec<String> = Vec::new();
-    settle_sent(scope, &mut object, &mut minded).map_err(&unfit)?;
+    settle_noting(&scope.resource, &scope.kind, &mut object, &mut minded).map_err(&unfit)?;
     minded.extend(duplicates.into_iter().map(|path| format!("duplicate field \"{path}\"")));
     let warnings = match strict {
         FieldValidation::Ignore => Vec::new(),
@@ -60,38 +60,31 @@ fn finish(scope: &Scope, object: Value, duplicates: Vec<String>) -> Result<Decod
     Ok(Decoded { object, warnings })
 }
 
-/// Decodes and defaults an object in place, noting what strict decoding minds.
+/// One decoding: as Go's types for built-in kinds, by pruning and defaulting for custom ones. `kind` is
+/// what the request speaks: the resource's own kind, or that of a subresource (`Scale`, `Eviction`).
 ///
 /// # Errors
 /// The decoder's words.
-pub(crate) fn settle_noting(resource: &Resource, object: &mut Value, minded: &mut Vec<String>) -> Result<(), String> {
-    let decoded = if resource.is_custom() {
+pub(crate) fn settle_noting(
+    resource: &Resource,
+    kind: &GroupVersionKind,
+    object: &mut Value,
+    minded: &mut Vec<String>,
+) -> Result<(), String> {
+    let own = *kind == resource.kind;
+    let decoded = if own && resource.is_custom() {
         let decoded = schema::prune::prune(object, &resource.schema)?;
         schema::default::apply(object, &resource.schema);
         decoded
+    } else if own {
+        schema::typed::decode(object, &resource.schema)?
     } else {
-        let decoded = schema::typed::decode(object, &resource.schema)?;
-        crate::builtin::strategy(resource).default(object);
-        decoded
+        let spoken = schema::builtin::schema(kind);
+        spoken.map(|spoken| schema::typed::decode(object, &spoken)).transpose()?.unwrap_or_default()
     };
-    note_unknown(decoded, minded);
-    Ok(())
-}
-
-fn note_unknown(decoded: schema::typed::Decoded, minded: &mut Vec<String>) {
     minded.extend(decoded.unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
-}
-
-/// The same for what a request sends: an object of the resource, or a view of another kind.
-///
-/// # Errors
-/// The decoder's words.
-pub(crate) fn settle_sent(scope: &Scope, object: &mut Value, minded: &mut Vec<String>) -> Result<(), String> {
-    if scope.kind == scope.resource.kind {
-        return settle_noting(&scope.resource, object, minded);
-    }
-    if let Some(schema) = schema::builtin::schema(&scope.kind) {
-        note_unknown(schema::typed::decode(object, &schema)?, minded);
+    if own {
+        crate::builtin::strategy(resource).default(object);
     }
     Ok(())
 }
@@ -100,8 +93,8 @@ pub(crate) fn settle_sent(scope: &Scope, object: &mut Value, minded: &mut Vec<St
 ///
 /// # Errors
 /// 400 in the decoder's words.
-pub(crate) fn settle(resource: &Resource, mut object: Value) -> Result<Value, ApiError> {
-    settle_noting(resource, &mut object, &mut Vec::new()).map_err(ApiError::bad_request)?;
+pub(crate) fn settle(resource: &Resource, kind: &GroupVersionKind, mut object: Value) -> Result<Value, ApiError> {
+    settle_noting(resource, kind, &mut object, &mut Vec::new()).map_err(ApiError::bad_request)?;
     Ok(object)
 }
 
@@ -162,8 +155,9 @@ pub(crate) fn unsupported_media_type(accepted: &[&str]) -> ApiError {
 }
 
 fn read_json(bytes: &[u8]) -> Result<Parsed, String> {
-    let schema::json::Document { value, duplicates } = schema::json::read(bytes)?;
-    Ok(Parsed { value, duplicates })
+    serde_json::from_slice(bytes)
+        .map(|value| Parsed { value, duplicates: Vec::new() })
+        .map_err(|_| "unexpected end of JSON input".to_owned())
 }
 
 /// A media type without parameters, in lower case.

@@ -68,7 +68,8 @@ impl Patch {
         let object = if self.is_apply() {
             let applied = applied::decode(&self.body)?;
             let mut object = manage::apply(state, scope, live, &applied, now)?;
-            decode::settle_sent(scope, &mut object, &mut Vec::new()).map_err(ApiError::bad_request)?;
+            decode::settle_noting(&scope.resource, &scope.kind, &mut object, &mut Vec::new())
+                .map_err(ApiError::bad_request)?;
             object
         } else {
             let live = live.ok_or_else(|| scope.not_found())?;
@@ -102,7 +103,8 @@ fn decode_patched(scope: &mut Scope, patched: &Patched, complaints: Vec<String>)
         }
     }
     let mut minded = complaints;
-    decode::settle_sent(scope, &mut object, &mut minded).map_err(|why| patched.undecodable(&why))?;
+    decode::settle_noting(&scope.resource, &scope.kind, &mut object, &mut minded)
+        .map_err(|why| patched.undecodable(&why))?;
     match scope.options.field_validation {
         FieldValidation::Ignore => {}
         FieldValidation::Warn => scope.warnings.append(&mut minded),

@@ -162,7 +162,7 @@ pub(crate) fn mutated(
     errors.extend(custom::validate(&resource, new, Some(&live)));
     if !errors.is_empty() {
         let kind = &resource.kind;
-        return Err(ApiError::invalid(&kind.group, &kind.kind, new.name(), &errors));
+        return Err(ApiError::invalid(builtin::reported_group(kind), &kind.kind, new.name(), &errors));
     }
     managed_fields::keep_times(&live, new);
     let (shown, old) = (lens.read(&object), lens.read(&live));
