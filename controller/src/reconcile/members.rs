@@ -204,14 +204,11 @@ pub(super) fn proceed(look: &mut Look<'_>) {
     for role_index in 0..look.next.roles.len() {
         let mut joined = Vec::new();
         for index in 0..look.next.roles[role_index].members.len() {
-            match look.next.roles[role_index].members[index].state {
-                MemberState::CreatePending if !blocked => start(look, role_index, index),
-                MemberState::Creating => {
-                    if continue_setup(look, role_index, index) {
-                        joined.push(look.next.roles[role_index].members[index].pod.clone());
-                    }
-                }
-                _ => {}
+            let state = look.next.roles[role_index].members[index].state;
+            if state == MemberState::CreatePending && !blocked {
+                start(look, role_index, index);
+            } else if state == MemberState::Creating && continue_setup(look, role_index, index) {
+                joined.push(look.next.roles[role_index].members[index].pod.clone());
             }
         }
         let id = look.next.roles[role_index].id.clone();

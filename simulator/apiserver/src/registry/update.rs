@@ -134,11 +134,13 @@ pub(crate) fn mutated(
     now: Timestamp,
 ) -> Result<Next, ApiError> {
     let Some(stored) = changed.base.clone() else {
+        state.refuse_unless_creator(&changed.scope)?;
         return create::prepare(state, changed.scope, attributes, now);
     };
     let Changed { mut scope, how, lens, base } = changed;
     let Some(mut object) = attributes.object else { return Err(ApiError::internal("an update without an object")) };
     create::update_owner_references(Arc::make_mut(&mut object), &mut scope.warnings);
+    state.refuse_escalation(&scope, &object, Some(&stored))?;
     let live = kinds::to_version(&stored, &scope.resource);
     let resource = Arc::clone(&scope.resource);
     let strategy = builtin::strategy(&resource);
