@@ -90,7 +90,10 @@ fn start_create(state: &State, mut scope: Scope, how: Arc<How>, now: Timestamp) 
             Value::clone(sent)
         }
         How::Patch(patch) if patch.is_apply() && scope.subresource.is_empty() => {
-            patch.apply_to(state, &mut scope, None, now)?
+            let mut applied = patch.apply_to(state, &mut scope, None, now)?;
+            // Of no meaning while there is no object, and unlike in a create not refused.
+            set_meta(&mut applied, "resourceVersion", Value::Null);
+            applied
         }
         _ => return Err(scope.not_found()),
     };
