@@ -236,6 +236,9 @@ fn start(look: &mut Look<'_>, role_index: usize, index: usize) {
     if counted && now.state == RUNNING && !now.id.is_empty() {
         member.state_detail.configuring_container = now.id;
         member.state = MemberState::Creating;
+    } else {
+        let wait = format!("the container of member {}, which is {}", member.pod, now.state);
+        look.early.waiting_for.push(wait);
     }
 }
 
@@ -275,7 +278,8 @@ fn continue_setup(look: &mut Look<'_>, role_index: usize, index: usize) -> bool 
     let trusted = !member.pvc.is_empty() && member.state_detail.config_error_detail.is_none();
     let record = match view.facts.guests.get(&pod) {
         Some(Ok(record)) => record,
-        Some(Err(_)) => {
+        Some(Err(reason)) => {
+            look.early.waiting_for.push(format!("the guest of member {pod}: {reason}"));
             look.late.check_within(view.settings.retry);
             return false;
         }
@@ -286,6 +290,7 @@ fn continue_setup(look: &mut Look<'_>, role_index: usize, index: usize) -> bool 
         Setup::Done => leave_setup(look, role_index, index, None),
         Setup::Failed(exit) => leave_setup(look, role_index, index, Some(format!("setup ended with exit code {exit}"))),
         Setup::Under => {
+            look.early.waiting_for.push(format!("the setup of member {pod}"));
             look.late.check_within(view.settings.retry);
             false
         }
