@@ -13,6 +13,9 @@ mod request;
 mod validate;
 mod verdict;
 
+#[cfg(test)]
+mod tests;
+
 use serde_json::{Value, json};
 
 use crate::kinds;

@@ -24,5 +24,7 @@ mod reconcile;
 pub use error::Error;
 pub use index::{Index, Target, Watched, watched};
 pub use reconcile::installation;
-pub use reconcile::{Act, Change, ClusterFacts, ConfigFacts, Connection, Controller, ObjectRef, Observed, Plan};
+pub use reconcile::{
+    Act, Change, ClusterFacts, ConfigFacts, Connection, Controller, ObjectRef, Observed, Plan, decide,
+};
 pub use settings::{Safeguards, Settings, UnknownSafeguard, WebhookAddress};

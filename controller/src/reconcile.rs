@@ -30,6 +30,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::Client;
 
+pub use decide::decide;
 pub use observed::{ClusterFacts, ConfigFacts, Connection, Observed};
 pub use plan::{Act, Change, ObjectRef, Plan};
 

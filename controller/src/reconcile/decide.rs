@@ -13,8 +13,8 @@ use crate::kinds;
 use crate::names::{CONFIG_NAME, FINALIZER, RESTORING};
 use crate::settings::Settings;
 
-/// Decides what to do about a target.
-pub(super) fn decide(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
+/// Decides what to do about a target. A function of its arguments.
+pub fn decide(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan {
     match observed {
         Observed::Installation => installation::decide(settings),
         Observed::Cluster(facts) => cluster(facts, settings, now),

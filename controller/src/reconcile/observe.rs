@@ -14,7 +14,6 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::connections;
 use super::members::needs_guest;
 use super::observed::{ClusterFacts, ConfigFacts, Connection, Observed};
 use super::status::status_in_force;
@@ -181,13 +180,13 @@ impl Reader<'_> {
         let mut found = Vec::new();
         let Some(connections) = &spec.connections else { return Ok(found) };
         for name in &connections.clusters {
-            found.push(connections::cluster(name, self.get(name).await?.as_ref()));
+            found.push(Connection::cluster(name, self.get(name).await?.as_ref()));
         }
         for name in &connections.configmaps {
-            found.push(connections::config_map(name, self.get::<ConfigMap>(name).await?.as_ref()));
+            found.push(Connection::config_map(name, self.get::<ConfigMap>(name).await?.as_ref()));
         }
         for name in &connections.secrets {
-            found.push(connections::secret(name, self.get::<Secret>(name).await?.as_ref()));
+            found.push(Connection::secret(name, self.get::<Secret>(name).await?.as_ref()));
         }
         Ok(found)
     }

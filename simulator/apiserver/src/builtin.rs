@@ -18,10 +18,11 @@
 //! [`crate::admission`].
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::draws::Draws;
 use crate::error::{ApiError, FieldError};
+use crate::object::set_meta;
 use crate::resource::Resource;
 use crate::store::Store;
 
@@ -29,6 +30,38 @@ pub mod actions;
 pub mod metadata;
 pub mod names;
 pub mod scale;
+
+mod addresses;
+mod admission_kinds;
+mod at;
+mod autoscaling;
+mod claims;
+mod config;
+mod containers;
+mod coordination;
+mod cron;
+mod endpoints;
+mod events;
+mod fill;
+mod go;
+mod jobs;
+mod limits;
+mod namespaces;
+mod networking;
+mod nodes;
+mod pod_defaults;
+mod pod_spec;
+mod pods;
+mod policy;
+mod rbac;
+mod scheduling;
+mod services;
+mod storage;
+mod volume_sources;
+mod volumes;
+mod workloads;
+
+pub use pods::quality_of_service;
 
 /// What the hooks may look at besides the object.
 pub struct Context<'a> {
@@ -64,33 +97,84 @@ impl Default for Network {
     }
 }
 
-/// How objects of one resource live.
+/// How objects of one resource live: a table row of what upstream spreads over a strategy type.
 pub struct Strategy {
     /// Rule for `metadata.name`.
     name: names::NameRule,
     /// May a PUT without `metadata.resourceVersion` replace what is there?
     unconditional_update: bool,
-    /// May a PUT (or a strategic patch) make the object?
+    /// May a PUT make the object?
     create_on_update: bool,
-    /// Does a change of anything but metadata and status count up `metadata.generation`?
-    generation: bool,
+    /// What counts up `metadata.generation` when it changes, as JSON pointers; nothing: the kind has
+    /// no generation.
+    generation: &'static [&'static str],
+    /// What becomes of `status` on create.
+    status: Status,
+    /// Fields of metadata that a write of `status` cannot change.
+    status_keeps: &'static [&'static str],
     /// Propagation policy of a delete that names none.
     default_propagation: Option<&'static str>,
+    /// Seconds of grace of a delete, for kinds with graceful deletion.
+    grace_period: Option<fn(&Value, Option<i64>) -> i64>,
+    /// What changes in an object whose deletion begins.
+    begin_deletion: fn(&mut Value),
+    /// Does something besides `metadata.finalizers` keep a deleted object?
+    holds: fn(&Value) -> bool,
+    /// What an update is validated against besides the rules for changes.
+    on_update: OnUpdate,
+    /// Fills in defaults.
     default: fn(&mut Value),
-    prepare_for_create: fn(&mut Value, &mut Context<'_>) -> Result<(), ApiError>,
-    prepare_for_update: fn(&mut Value, &Value, &mut Context<'_>) -> Result<(), ApiError>,
-    validate: fn(&Value, &mut Vec<FieldError>),
-    validate_update: fn(&Value, &Value, &mut Vec<FieldError>),
-    validate_status_update: fn(&Value, &Value, &mut Vec<FieldError>),
+    /// What is left for a new object after status and generation are set.
+    prepare_for_create: Prepare,
+    /// What is left for an update after status is kept, before generation is counted.
+    prepare_for_update: PrepareUpdate,
+    /// Rules for a new object, besides metadata.
+    validate: fn(&Value, &mut at::Errors),
+    /// Rules for changes, besides metadata.
+    validate_update: fn(&Value, &Value, &mut at::Errors),
+    /// Rules for changes of `status`, besides metadata.
+    validate_status_update: fn(&Value, &Value, &mut at::Errors),
+}
+
+type Prepare = fn(&mut Value, &mut Context<'_>) -> Result<(), ApiError>;
+type PrepareUpdate = fn(&mut Value, &Value, &mut Context<'_>) -> Result<(), ApiError>;
+
+/// What becomes of `status` when an object is created.
+enum Status {
+    /// It is replaced by this, when the resource serves `status`.
+    Reset(fn() -> Value),
+    /// It is kept as sent (Nodes), or the kind has none.
+    Keep,
+}
+
+/// Which of its rules a kind repeats on update, and in which order; upstream's kinds differ, and it
+/// shows in repeated causes.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum OnUpdate {
+    /// Changes of metadata, rules for changes.
+    Changes,
+    /// Changes of metadata, rules for changes, then everything that a create checks.
+    ChangesThenWhole,
+    /// Everything that a create checks, then changes of metadata, then rules for changes.
+    WholeThenChanges,
+    /// Changes of metadata, the kind's rules of a create (not its metadata), then rules for changes.
+    RulesThenChanges,
 }
 
 impl Strategy {
+    /// A kind with a schema and nothing else.
     const PLAIN: Self = Self {
         name: names::NameRule::Subdomain,
         unconditional_update: true,
         create_on_update: false,
-        generation: false,
+        generation: &[],
+        status: Status::Reset(|| json!({})),
+        status_keeps: &[],
         default_propagation: None,
+        grace_period: None,
+        begin_deletion: |_| {},
+        holds: |_| false,
+        on_update: OnUpdate::Changes,
         default: |_| {},
         prepare_for_create: |_, _| Ok(()),
         prepare_for_update: |_, _, _| Ok(()),
@@ -98,6 +182,12 @@ impl Strategy {
         validate_update: |_, _, _| {},
         validate_status_update: |_, _, _| {},
     };
+
+    /// A kind whose `spec` has a generation.
+    const WITH_GENERATION: Self = Self { generation: &["/spec"], ..Self::PLAIN };
+
+    /// Custom resources: everything but metadata and status moves the generation, a PUT names a version.
+    const CUSTOM: Self = Self { unconditional_update: false, status: Status::Reset(|| Value::Null), ..Self::PLAIN };
 
     /// Fills in what upstream's defaulting functions fill in beyond the schema's own defaults.
     pub fn default(&self, object: &mut Value) {
@@ -110,6 +200,14 @@ impl Strategy {
     /// # Errors
     /// What cannot be allocated.
     pub fn prepare_for_create(&self, object: &mut Value, context: &mut Context<'_>) -> Result<(), ApiError> {
+        if let Status::Reset(initial) = self.status
+            && context.resource.has_status()
+        {
+            fill::put(object, "status", initial());
+        }
+        if context.resource.is_custom() || !self.generation.is_empty() {
+            set_meta(object, "generation", 1);
+        }
         (self.prepare_for_create)(object, context)
     }
 
@@ -117,6 +215,9 @@ impl Strategy {
     #[must_use]
     pub fn validate(&self, object: &Value, context: &Context<'_>) -> Vec<FieldError> {
         let mut errors = metadata::validate(object, context.resource.namespaced, self.name);
+        if !context.resource.is_custom() {
+            metadata::builtin_finalizers("metadata.finalizers", &object["metadata"]["finalizers"], &mut errors);
+        }
         (self.validate)(object, &mut errors);
         errors
     }
@@ -127,16 +228,87 @@ impl Strategy {
     /// # Errors
     /// What cannot be allocated.
     pub fn prepare_for_update(&self, new: &mut Value, old: &Value, context: &mut Context<'_>) -> Result<(), ApiError> {
-        (self.prepare_for_update)(new, old, context)
+        set_meta(new, "generation", old["metadata"]["generation"].clone());
+        match context.subresource {
+            "" => {
+                if context.resource.has_status() {
+                    fill::put(new, "status", old["status"].clone());
+                }
+            }
+            "status" if context.resource.is_custom() => {
+                let (status, managed) = (fill::take(new, "status"), new["metadata"]["managedFields"].take());
+                new.clone_from(old);
+                fill::put(new, "status", status);
+                set_meta(new, "managedFields", managed);
+            }
+            "status" => {
+                keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
+                for field in self.status_keeps {
+                    set_meta(new, field, old["metadata"][*field].clone());
+                }
+            }
+            "finalize" => fill::put(new, "status", old["status"].clone()),
+            "approval" => {
+                let conditions = new["status"]["conditions"].take();
+                keep_all_but(new, old, &["apiVersion", "kind", "metadata"]);
+                if let Some(status) = fill::object_in(new, "status") {
+                    fill::put(status, "conditions", conditions);
+                }
+            }
+            "ephemeralcontainers" | "resize" => pods::keep_all_but_subresource(new, old, context.subresource),
+            _ => {}
+        }
+        (self.prepare_for_update)(new, old, context)?;
+        if self.moves_generation(new, old, context) {
+            set_meta(new, "generation", old["metadata"]["generation"].as_i64().unwrap_or_default() + 1);
+        }
+        Ok(())
+    }
+
+    fn moves_generation(&self, new: &Value, old: &Value, context: &Context<'_>) -> bool {
+        if context.resource.is_custom() {
+            let counts = |key: &String| key != "metadata" && !(key == "status" && context.resource.has_status());
+            let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return false };
+            let changed = |key: &String| counts(key) && new.get(key) != old.get(key);
+            return new.keys().any(changed) || old.keys().any(changed);
+        }
+        let at = |object: &Value, pointer| object.pointer(pointer).cloned().unwrap_or_default();
+        context.subresource != "status"
+            && self.generation.iter().any(|pointer| !at::same(&at(new, pointer), &at(old, pointer)))
     }
 
     /// Everything wrong with an update.
     #[must_use]
     pub fn validate_update(&self, new: &Value, old: &Value, context: &Context<'_>) -> Vec<FieldError> {
+        // Upstream's generic code and every kind's own code check metadata; causes come twice.
         let mut errors = metadata::validate_update(new, old);
+        let changes_of_metadata = errors.clone();
         match context.subresource {
-            "status" => (self.validate_status_update)(new, old, &mut errors),
-            _ => (self.validate_update)(new, old, &mut errors),
+            "status" => {
+                errors.extend(changes_of_metadata);
+                (self.validate_status_update)(new, old, &mut errors);
+            }
+            _ => match self.on_update {
+                OnUpdate::Changes => {
+                    errors.extend(changes_of_metadata);
+                    (self.validate_update)(new, old, &mut errors);
+                }
+                OnUpdate::ChangesThenWhole => {
+                    errors.extend(changes_of_metadata);
+                    (self.validate_update)(new, old, &mut errors);
+                    errors.extend(self.validate(new, context));
+                }
+                OnUpdate::WholeThenChanges => {
+                    errors.extend(self.validate(new, context));
+                    errors.extend(changes_of_metadata);
+                    (self.validate_update)(new, old, &mut errors);
+                }
+                OnUpdate::RulesThenChanges => {
+                    errors.extend(changes_of_metadata);
+                    (self.validate)(new, &mut errors);
+                    (self.validate_update)(new, old, &mut errors);
+                }
+            },
         }
         errors
     }
@@ -163,25 +335,126 @@ impl Strategy {
     /// Seconds of grace of a delete; `None` for kinds without graceful deletion. `requested` is
     /// `gracePeriodSeconds` of the delete's options.
     #[must_use]
-    pub fn grace_period(&self, _object: &Value, _requested: Option<i64>) -> Option<i64> {
-        None
+    pub fn grace_period(&self, object: &Value, requested: Option<i64>) -> Option<i64> {
+        self.grace_period.map(|period| period(object, requested))
     }
 
     /// Changes an object whose deletion begins but does not complete (Namespaces become Terminating).
-    pub fn begin_deletion(&self, _object: &mut Value) {}
+    pub fn begin_deletion(&self, object: &mut Value) {
+        (self.begin_deletion)(object);
+    }
 
     /// Is there something besides `metadata.finalizers` that keeps a deleted object
     /// (`spec.finalizers` of Namespaces)?
     #[must_use]
-    pub fn holds(&self, _object: &Value) -> bool {
-        false
+    pub fn holds(&self, object: &Value) -> bool {
+        (self.holds)(object)
+    }
+
+    /// Fields that a write of this (sub)resource cannot own, as JSON pointers: its managed fields leave
+    /// them out (`GetResetFields` upstream).
+    #[must_use]
+    pub fn reset_fields(&self, resource: &Resource, subresource: &str) -> Vec<String> {
+        let keep = |fields: &[&str]| fields.iter().map(|field| format!("/metadata/{field}")).collect::<Vec<_>>();
+        match subresource {
+            "" if resource.has_status() && !matches!(self.status, Status::Keep) => vec!["/status".to_owned()],
+            "status" if resource.is_custom() => {
+                let others = resource.schema.properties().map(|(name, _)| name.to_owned());
+                let others =
+                    others.filter(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
+                others
+                    .map(|name| format!("/{name}"))
+                    .chain(keep(&["annotations", "finalizers", "labels", "ownerReferences"]))
+                    .collect()
+            }
+            "status" => std::iter::once("/spec".to_owned()).chain(keep(self.status_keeps)).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Takes every top-level field from `old` but these.
+fn keep_all_but(new: &mut Value, old: &Value, fields: &[&str]) {
+    let (Some(new), Some(old)) = (new.as_object_mut(), old.as_object()) else { return };
+    new.retain(|field, _| fields.contains(&field.as_str()));
+    let kept = old.iter().filter(|(field, _)| !fields.contains(&field.as_str()));
+    new.extend(kept.map(|(field, value)| (field.clone(), value.clone())));
+}
+
+/// A built-in object as another resource of the same store shows it: Events have two groups,
+/// autoscalers two versions whose fields differ. `None`: nothing but `apiVersion` differs.
+#[must_use]
+pub fn convert(object: &Value, to: &Resource) -> Option<Value> {
+    let version = to.api_version();
+    match &*to.kind.kind {
+        "Event" if matches!(version.as_str(), "v1" | "events.k8s.io/v1") => Some(events::convert(object, &version)),
+        "HorizontalPodAutoscaler" if &*to.kind.group == "autoscaling" => Some(autoscaling::convert(object, &version)),
+        _ => None,
     }
 }
 
 static PLAIN: Strategy = Strategy::PLAIN;
+static WITH_GENERATION: Strategy = Strategy::WITH_GENERATION;
+static CUSTOM: Strategy = Strategy::CUSTOM;
 
 /// How objects of this resource live.
 #[must_use]
-pub fn strategy(_resource: &Resource) -> &'static Strategy {
-    &PLAIN
+pub fn strategy(resource: &Resource) -> &'static Strategy {
+    if resource.is_custom() {
+        return &CUSTOM;
+    }
+    let group = &*resource.group_resource.group;
+    match (group, &*resource.group_resource.resource) {
+        ("", "configmaps") => &config::CONFIG_MAPS,
+        ("", "secrets") => &config::SECRETS,
+        ("", "serviceaccounts") => &config::SERVICE_ACCOUNTS,
+        ("", "pods") => &pods::PODS,
+        ("", "podtemplates") => &pods::POD_TEMPLATES,
+        ("", "replicationcontrollers") => &workloads::REPLICATION_CONTROLLERS,
+        ("", "services") => &services::SERVICES,
+        ("", "endpoints") => &endpoints::ENDPOINTS,
+        ("", "persistentvolumeclaims") => &claims::CLAIMS,
+        ("", "persistentvolumes") => &volumes::VOLUMES,
+        ("", "namespaces") => &namespaces::NAMESPACES,
+        ("", "nodes") => &nodes::NODES,
+        ("" | "events.k8s.io", "events") => &events::EVENTS,
+        ("", "limitranges") => &limits::LIMIT_RANGES,
+        ("", "resourcequotas") => &limits::RESOURCE_QUOTAS,
+        ("apps", "statefulsets") => &workloads::STATEFUL_SETS,
+        ("apps", "deployments") => &workloads::DEPLOYMENTS,
+        ("apps", "replicasets") => &workloads::REPLICA_SETS,
+        ("apps", "daemonsets") => &workloads::DAEMON_SETS,
+        ("apps", "controllerrevisions") => &workloads::CONTROLLER_REVISIONS,
+        ("batch", "jobs") => &jobs::JOBS,
+        ("batch", "cronjobs") => &jobs::CRON_JOBS,
+        ("autoscaling", "horizontalpodautoscalers") => &autoscaling::AUTOSCALERS,
+        ("policy", "poddisruptionbudgets") => &policy::DISRUPTION_BUDGETS,
+        ("scheduling.k8s.io", "priorityclasses") => &scheduling::PRIORITY_CLASSES,
+        ("storage.k8s.io", "storageclasses") => &storage::STORAGE_CLASSES,
+        (
+            "storage.k8s.io",
+            "csidrivers" | "csinodes" | "volumeattachments" | "csistoragecapacities" | "volumeattributesclasses",
+        ) => &storage::OTHERS,
+        ("networking.k8s.io", "ingresses") => &networking::INGRESSES,
+        ("networking.k8s.io", "networkpolicies") => &networking::NETWORK_POLICIES,
+        ("networking.k8s.io", "ingressclasses") => &networking::INGRESS_CLASSES,
+        ("networking.k8s.io", "ipaddresses") => &networking::IP_ADDRESSES,
+        ("discovery.k8s.io", "endpointslices") => &endpoints::ENDPOINT_SLICES,
+        ("coordination.k8s.io", "leases") => &coordination::LEASES,
+        ("rbac.authorization.k8s.io", "roles") => &rbac::ROLES,
+        ("rbac.authorization.k8s.io", "clusterroles") => &rbac::CLUSTER_ROLES,
+        ("rbac.authorization.k8s.io", "rolebindings") => &rbac::ROLE_BINDINGS,
+        ("rbac.authorization.k8s.io", "clusterrolebindings") => &rbac::CLUSTER_ROLE_BINDINGS,
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations") => &admission_kinds::VALIDATING_WEBHOOKS,
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations") => &admission_kinds::MUTATING_WEBHOOKS,
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => &admission_kinds::VALIDATING_POLICIES,
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings") => &admission_kinds::VALIDATING_BINDINGS,
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => &admission_kinds::MUTATING_POLICIES,
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings") => &admission_kinds::MUTATING_BINDINGS,
+        ("apiextensions.k8s.io", "customresourcedefinitions") => &admission_kinds::DEFINITIONS,
+        ("flowcontrol.apiserver.k8s.io" | "apiregistration.k8s.io", _) => &admission_kinds::CONDITIONAL,
+        ("node.k8s.io", _) => &storage::OTHERS,
+        ("resource.k8s.io", "deviceclasses" | "resourceslices") => &WITH_GENERATION,
+        _ => &PLAIN,
+    }
 }

@@ -16,6 +16,7 @@
 //! | [`control_plane`] | the core: routes a request through all of the above; may pause for a webhook |
 //! | [`loops`] | control loops as actors: state and time in, requests out |
 //! | [`http`], [`discovery`] | bytes to requests and responses to bytes |
+//! | [`host`] | the core in real time: clock, running control loops, webhooks, watches |
 //! | [`cluster`], [`serve`] | shells |
 
 pub mod access;
@@ -29,6 +30,7 @@ pub mod draws;
 pub mod error;
 pub mod expression;
 pub mod guest;
+pub mod host;
 pub mod http;
 pub mod loops;
 pub mod managed_fields;

@@ -1,6 +1,9 @@
-//! Label selectors.
+//! Label selectors and field selectors.
 
 use serde_json::Value;
+
+pub mod fields;
+pub mod query;
 
 /// What labels must be like (`labels.Selector` upstream). Without requirements it matches everything.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -30,6 +33,10 @@ pub enum Operator {
     Exists,
     /// There is no such label.
     DoesNotExist,
+    /// The value is a number and greater.
+    GreaterThan,
+    /// The value is a number and less.
+    LessThan,
 }
 
 impl LabelSelector {
@@ -83,6 +90,12 @@ impl LabelSelector {
 }
 
 impl Requirement {
+    fn compares(&self, value: Option<&str>, holds: fn(i64, i64) -> bool) -> bool {
+        let number = |text: &str| text.parse::<i64>().ok();
+        let theirs = self.values.first().map(String::as_str).and_then(number);
+        value.and_then(number).zip(theirs).is_some_and(|(ours, theirs)| holds(ours, theirs))
+    }
+
     fn holds(&self, value: Option<&str>) -> bool {
         let listed = |value: &str| self.values.iter().any(|other| other == value);
         match self.operator {
@@ -90,6 +103,8 @@ impl Requirement {
             Operator::NotIn => !value.is_some_and(listed),
             Operator::Exists => value.is_some(),
             Operator::DoesNotExist => value.is_none(),
+            Operator::GreaterThan => self.compares(value, |ours, theirs| ours > theirs),
+            Operator::LessThan => self.compares(value, |ours, theirs| ours < theirs),
         }
     }
 }

@@ -1,0 +1,42 @@
+//! Serves an embedded control plane over plain HTTP on a loopback port, for trying things out.
+//!
+//! ```text
+//! cargo run -p rewake-apiserver --example dev_server -- --port 8001 --controllers '*'
+//! curl -H 'Authorization: Bearer admin' http://127.0.0.1:8001/api/v1/namespaces
+//! ```
+//!
+//! Tokens: `admin` is in `system:masters`, `devtoken` is a user without rights.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use rewake_apiserver::control_plane::Config;
+use rewake_apiserver::host::webhooks::Https;
+use rewake_apiserver::host::{Host, Parts};
+use rewake_apiserver::http::Authorization;
+use rewake_apiserver::http::authenticate::Tokens;
+use rewake_apiserver::request::User;
+use rewake_apiserver::serve;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut port = 0;
+    let mut tokens = Tokens::default();
+    tokens.insert("admin", User::admin("admin"));
+    tokens.insert("devtoken", User { name: "dev".to_owned(), ..User::default() });
+    let config = Config { seed: 1, ..Config::default() };
+    let mut arguments = std::env::args().skip(1);
+    while let Some(flag) = arguments.next() {
+        let value = arguments.next().ok_or_else(|| format!("{flag} needs a value"))?;
+        match flag.as_str() {
+            "--port" => port = value.parse()?,
+            "--token-file" => tokens = Tokens::parse(&std::fs::read_to_string(value)?)?,
+            other => return Err(format!("unknown flag {other}").into()),
+        }
+    }
+    let parts = Parts { config, webhooks: Arc::new(Https), authorization: Authorization::Rbac, pods: None };
+    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+    println!("http://{}", listener.local_addr()?);
+    serve::serve_http(listener, Host::start(parts), tokens, std::future::pending()).await?;
+    Ok(())
+}

@@ -1,0 +1,357 @@
+//! From a request's body to an object of the kind that is asked for.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::options::FieldValidation;
+use super::scope::Scope;
+use crate::error::{ApiError, FieldError};
+use crate::object::{Object, ObjectExt, metadata_mut};
+use crate::request::Body;
+use crate::resource::{Resource, api_version, split_api_version};
+
+/// An object as upstream's decoder leaves it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Decoded {
+    pub(crate) object: Value,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Body as JSON, with what the strict decoder minds.
+struct Parsed {
+    value: Value,
+    duplicates: Vec<String>,
+}
+
+/// Decodes, defaults and checks the identity of the object in a body.
+///
+/// # Errors
+/// 415 for a media type, 400 for what does not decode, 422 for a custom object of another kind.
+pub(crate) fn object(scope: &Scope, body: Body) -> Result<Decoded, ApiError> {
+    let (parsed, bytes) = parse(&scope.kind.kind, body)?;
+    let mut object = parsed.value;
+    identify(scope, &mut object, &bytes)?;
+    finish(scope, object, parsed.duplicates)
+}
+
+/// Drops or refuses unknown fields, fits values to their types, fills in defaults.
+fn finish(scope: &Scope, object: Value, duplicates: Vec<String>) -> Result<Decoded, ApiError> {
+    let strict = scope.options.field_validation;
+    let kind = &scope.kind;
+    let unfit = |message: String| {
+        ApiError::bad_request(format!(
+            "{0} in version \"{1}\" cannot be handled as a {0}: {message}",
+            kind.kind, kind.version
+        ))
+    };
+    let mut object = object;
+    let mut minded: Vec<String> = Vec::new();
+    settle_noting(&scope.resource, &mut object, &mut minded).map_err(&unfit)?;
+    minded.extend(duplicates.into_iter().map(|path| format!("duplicate field \"{path}\"")));
+    let warnings = match strict {
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Warn => minded,
+        FieldValidation::Strict if minded.is_empty() => minded,
+        FieldValidation::Strict => return Err(unfit(format!("strict decoding error: {}", minded.join(", ")))),
+    };
+    Ok(Decoded { object, warnings })
+}
+
+fn settle_noting(resource: &Resource, object: &mut Value, _unknown: &mut Vec<String>) -> Result<(), String> {
+    crate::builtin::strategy(resource).default(object);
+    Ok(())
+}
+
+/// What a patch or a webhook has made of an object, decoded and defaulted anew.
+///
+/// # Errors
+/// 400 in the decoder's words.
+pub(crate) fn settle(resource: &Resource, mut object: Value) -> Result<Value, ApiError> {
+    settle_noting(resource, &mut object, &mut Vec::new()).map_err(ApiError::bad_request)?;
+    Ok(object)
+}
+
+/// A patched object, decoded anew. `complaints` are those about the patch itself.
+///
+/// # Errors
+/// The decoder's own words.
+pub(crate) fn patched(scope: &Scope, mut object: Value, complaints: &[String]) -> Result<Decoded, String> {
+    let mut minded = complaints.to_vec();
+    settle_noting(&scope.resource, &mut object, &mut minded)?;
+    match scope.options.field_validation {
+        FieldValidation::Ignore => minded.clear(),
+        FieldValidation::Strict if !minded.is_empty() => {
+            return Err(format!("strict decoding error: {}", minded.join(", ")));
+        }
+        FieldValidation::Warn | FieldValidation::Strict => {}
+    }
+    Ok(Decoded { object, warnings: minded })
+}
+
+/// What the decoder minds in an object that is to be applied.
+///
+/// # Errors
+/// 400 under strict validation.
+pub(crate) fn applied(scope: &Scope, object: Value) -> Result<Decoded, ApiError> {
+    let mut object = object;
+    let mut minded = Vec::new();
+    settle_noting(&scope.resource, &mut object, &mut minded).map_err(ApiError::bad_request)?;
+    match scope.options.field_validation {
+        FieldValidation::Ignore => minded.clear(),
+        FieldValidation::Strict if !minded.is_empty() => {
+            return Err(ApiError::bad_request(format!("error decoding YAML: strict decoding error: {}", minded.join(", "))));
+        }
+        FieldValidation::Warn | FieldValidation::Strict => {}
+    }
+    Ok(Decoded { object, warnings: minded })
+}
+
+/// A body as JSON, whatever its encoding; with the bytes, for messages.
+fn parse(kind: &str, body: Body) -> Result<(Parsed, Bytes), ApiError> {
+    match body {
+        Body::Json { value, .. } => Ok((Parsed { value, duplicates: Vec::new() }, Bytes::new())),
+        Body::Empty => parse_bytes(kind, "application/json", Bytes::new()),
+        Body::Bytes { content_type, bytes } => parse_bytes(kind, &content_type, bytes),
+    }
+}
+
+fn parse_bytes(kind: &str, content_type: &str, bytes: Bytes) -> Result<(Parsed, Bytes), ApiError> {
+    let unrecognised = |why: String| {
+        ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why}"))
+    };
+    match media_type(content_type).as_ref() {
+        "" | "application/json" => match read_json(&bytes) {
+            Ok(parsed) => match &parsed.value {
+                Value::Object(_) => Ok((parsed, bytes)),
+                Value::Null => Ok((Parsed { value: Value::Object(serde_json::Map::new()), ..parsed }, bytes)),
+                other => {
+                    let why = not_an_object(other);
+                    Err(unrecognised(format!("couldn't get version/kind; json parse error: {why} ({})", excerpt(&bytes))))
+                }
+            },
+            Err(why) => {
+                Err(unrecognised(format!("couldn't get version/kind; json parse error: {why} ({})", excerpt(&bytes))))
+            }
+        },
+        "application/yaml" => match serde_yaml::from_slice::<Value>(&bytes) {
+            Ok(value) => Ok((Parsed { value, duplicates: Vec::new() }, bytes)),
+            Err(_) => Err(unrecognised(format!(
+                "yaml: line 1: did not find expected node content ({})",
+                excerpt(&bytes)
+            ))),
+        },
+        _ => Err(unsupported_media_type(&["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"])),
+    }
+}
+
+/// 415.
+pub(crate) fn unsupported_media_type(accepted: &[&str]) -> ApiError {
+    ApiError::new(
+        415,
+        "UnsupportedMediaType",
+        format!(
+            "the body of the request was in an unknown format - accepted media types include: {}",
+            accepted.join(", ")
+        ),
+    )
+}
+
+fn read_json(bytes: &[u8]) -> Result<Parsed, String> {
+    serde_json::from_slice(bytes)
+        .map(|value| Parsed { value, duplicates: Vec::new() })
+        .map_err(|_| "unexpected end of JSON input".to_owned())
+}
+
+/// A media type without parameters, in lower case.
+pub(crate) fn media_type(content_type: &str) -> Cow<'_, str> {
+    let bare = content_type.split(';').next().unwrap_or_default().trim();
+    if bare.chars().any(|c| c.is_ascii_uppercase()) { bare.to_ascii_lowercase().into() } else { bare.into() }
+}
+
+fn not_an_object(value: &Value) -> String {
+    let what = match value {
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        _ => "number",
+    };
+    format!(
+        "json: cannot unmarshal {what} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+    )
+}
+
+/// The beginning of a body as messages show it: text when it begins like JSON, else hexadecimal
+/// (`summarizeData` in `k8s.io/apiserver/pkg/endpoints/handlers/rest.go`).
+fn excerpt(bytes: &[u8]) -> String {
+    /// Bytes that are shown.
+    const MAX: usize = 30;
+    let shown = &bytes[..bytes.len().min(MAX)];
+    let more = if bytes.len() > MAX { " ..." } else { "" };
+    match bytes.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(shown)),
+        Some(_) => {
+            let hex: String = shown.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{hex}{more}")
+        }
+    }
+}
+
+/// Is the object of the kind that the path takes? Missing kinds are filled in for built-in kinds.
+fn identify(scope: &Scope, object: &mut Value, bytes: &Bytes) -> Result<(), ApiError> {
+    let expected = scope.kind.api_version();
+    let (sent_version, sent_kind) = (object.api_version().to_owned(), object.kind().to_owned());
+    let custom = scope.resource.is_custom() && scope.kind == scope.resource.kind;
+    if custom {
+        return identify_custom(scope, object, &sent_version, &sent_kind, bytes);
+    }
+    if !sent_kind.is_empty() && sent_kind != *scope.kind.kind {
+        let of = go_package(split_api_version(&sent_version).0);
+        return Err(ApiError::bad_request(format!(
+            "{sent_kind} in version \"{}\" cannot be handled as a {}: converting (v1.{sent_kind}) to ({of}.{}): unknown conversion",
+            scope.kind.version, scope.kind.kind, scope.kind.kind
+        )));
+    }
+    if !sent_version.is_empty() && sent_version != expected {
+        let (group, version) = split_api_version(&sent_version);
+        if is_once_served(group, version) {
+            return Err(other_version(&sent_version, &expected));
+        }
+        return Err(ApiError::bad_request(format!(
+            "{0} in version \"{version}\" cannot be handled as a {0}: no kind \"{0}\" is registered for version \"{sent_version}\" in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
+            scope.kind.kind
+        )));
+    }
+    object["apiVersion"] = expected.into();
+    object["kind"] = (*scope.kind.kind).into();
+    Ok(())
+}
+
+fn identify_custom(
+    scope: &Scope,
+    object: &Value,
+    sent_version: &str,
+    sent_kind: &str,
+    bytes: &Bytes,
+) -> Result<(), ApiError> {
+    let missing = |what: &str| {
+        let shown = if bytes.is_empty() { object.to_string() } else { String::from_utf8_lossy(bytes).into_owned() };
+        ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): Object '{what}' is missing in '{shown}' ({})",
+            scope.kind.kind,
+            excerpt(shown.as_bytes()),
+        ))
+    };
+    if sent_kind.is_empty() {
+        return Err(missing("Kind"));
+    }
+    if sent_version.is_empty() {
+        return Err(missing("apiVersion"));
+    }
+    let expected = api_version(&scope.kind.group, &scope.kind.version);
+    if sent_version != expected {
+        return Err(other_version(sent_version, &expected));
+    }
+    if sent_kind != &*scope.kind.kind {
+        let errors = [FieldError::invalid("kind", &sent_kind.into(), format!("must be {}", scope.kind.kind))];
+        return Err(ApiError::invalid(&scope.kind.group, sent_kind, object.name(), &errors));
+    }
+    Ok(())
+}
+
+fn other_version(sent: &str, expected: &str) -> ApiError {
+    ApiError::bad_request(format!(
+        "the API version in the data ({sent}) does not match the expected API version ({expected})"
+    ))
+}
+
+/// Versions that upstream still knows although it no longer serves all of their kinds.
+fn is_once_served(group: &str, version: &str) -> bool {
+    let known: &[&str] = match group {
+        "apps" => &["v1", "v1beta1", "v1beta2"],
+        "batch" | "policy" | "discovery.k8s.io" | "events.k8s.io" => &["v1", "v1beta1"],
+        "autoscaling" => &["v1", "v2"],
+        "networking.k8s.io" | "coordination.k8s.io" | "storage.k8s.io" | "scheduling.k8s.io"
+        | "rbac.authorization.k8s.io" | "admissionregistration.k8s.io" | "certificates.k8s.io" => {
+            &["v1", "v1alpha1", "v1beta1"]
+        }
+        "extensions" => &["v1beta1"],
+        "" => &["v1"],
+        _ => &[],
+    };
+    known.contains(&version)
+}
+
+/// The Go package of a group's internal types, as conversion errors name it.
+fn go_package(group: &str) -> &str {
+    match group {
+        "" => "core",
+        group => group.split('.').next().unwrap_or(group),
+    }
+}
+
+/// Fills in the namespace of the path, or refuses another
+/// (`EnsureObjectNamespaceMatchesRequestNamespace` upstream).
+///
+/// # Errors
+/// 400 when the body names another namespace than the path.
+pub(crate) fn match_namespace(resource: &Resource, namespace: &str, object: &mut Value) -> Result<(), ApiError> {
+    if !resource.namespaced {
+        metadata_mut(object).remove("namespace");
+        return Ok(());
+    }
+    match object.namespace() {
+        "" => {
+            crate::object::set_meta(object, "namespace", namespace);
+            Ok(())
+        }
+        same if same == namespace => Ok(()),
+        _ => Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        )),
+    }
+}
+
+/// Does the object in the body have the name of the path?
+///
+/// # Errors
+/// 400.
+pub(crate) fn match_name(scope: &Scope, object: &Object) -> Result<(), ApiError> {
+    match object.name() {
+        "" => Err(ApiError::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            scope.name
+        ))),
+        same if same == scope.name => Ok(()),
+        other => Err(ApiError::bad_request(format!(
+            "the name of the object ({other}) does not match the name on the URL ({})",
+            scope.name
+        ))),
+    }
+}
+
+/// `DeleteOptions` in the body of a delete.
+///
+/// # Errors
+/// 400 when it does not decode or is something else.
+pub(crate) fn delete_options(content_type: &str, bytes: &Bytes) -> Result<Value, ApiError> {
+    let accepted = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+    let value = match media_type(content_type).as_ref() {
+        "" | "application/json" => {
+            let parsed = read_json(bytes)
+                .map_err(|why| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}")))?;
+            parsed.value
+        }
+        "application/yaml" => serde_yaml::from_slice(bytes).map_err(|error| ApiError::bad_request(error.to_string()))?,
+        _ => return Err(unsupported_media_type(&accepted)),
+    };
+    let (version, kind) = (value.api_version(), value.kind());
+    if !kind.is_empty() && kind != "DeleteOptions" {
+        return Err(ApiError::bad_request(format!(
+            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
+        )));
+    }
+    Ok(value)
+}
