@@ -21,7 +21,9 @@ pub fn documents() -> Vec<Value> {
     restrict_name(&mut config, &json!({"type": "string", "pattern": format!("^{CONFIG_NAME}$")}));
     let root = root_schema(&mut config);
     // A KubeDirectorConfig without a spec is one that sets nothing.
-    root["required"] = json!([]);
+    if let Some(root) = root.as_object_mut() {
+        root.remove("required");
+    }
     root["properties"]["spec"]["nullable"] = true.into();
     let cluster = definition(&KubeDirectorCluster::crd());
     let backup = definition(&KubeDirectorStatusBackup::crd());

@@ -44,11 +44,9 @@ impl Error {
     /// The world had moved on since it was observed: a precondition did not hold. Nothing was written, and
     /// nothing is wrong.
     pub fn is_stale(&self) -> bool {
-        match self {
-            Error::Api { source, .. } => {
-                matches!(&**source, kube::Error::Api(status) if matches!(status.code, 404 | 409))
-            }
-            _ => false,
-        }
+        let Error::Api { source, .. } = self else { return false };
+        // The last is the server's answer to a JSON patch whose `test` does not hold.
+        matches!(&**source, kube::Error::Api(status) if matches!(status.code, 404 | 409)
+            || (status.code == 422 && status.message.starts_with("the server rejected our request")))
     }
 }

@@ -129,10 +129,15 @@ impl Index {
             "KubeDirectorStatusBackup" => targets(BTreeSet::from([(namespace, name)])),
             "ConfigMap" => targets(self.mentioning(&namespace, kinds::CONFIG_MAP.kind, &name)),
             "Secret" => targets(self.mentioning(&namespace, kinds::SECRET.kind, &name)),
-            _ => match metadata["labels"][names::CLUSTER].as_str() {
-                Some(cluster) => targets(BTreeSet::from([(namespace, cluster.to_owned())])),
-                None => Vec::new(),
-            },
+            _ => {
+                // The label says it; the owner too, should somebody have taken the label away.
+                let label = metadata["labels"][names::CLUSTER].as_str();
+                let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+                let owning = owners
+                    .filter(|owner| owner["kind"] == kinds::CLUSTER.kind)
+                    .filter_map(|owner| owner["name"].as_str());
+                targets(owning.chain(label).map(|cluster| (namespace.clone(), cluster.to_owned())).collect())
+            }
         }
     }
 
@@ -175,7 +180,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn names(targets: Vec<Target>) -> Vec<String> {
+    fn names(targets: &[Target]) -> Vec<String> {
         targets.iter().map(ToString::to_string).collect()
     }
 
@@ -200,7 +205,7 @@ mod tests {
             (other("KubeDirectorConfig", "c", json!({})), vec!["kdconfig a/c", "kdcluster a/one", "kdcluster a/two"]),
             (cluster("two", json!({"app": "y"})), vec!["kdcluster a/one", "kdcluster a/two"]),
         ] {
-            assert_eq!(names(index.notice("MODIFIED", &object)), concerned, "{object}");
+            assert_eq!(names(&index.notice("MODIFIED", &object)), concerned, "{object}");
         }
     }
 }

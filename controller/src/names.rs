@@ -9,7 +9,7 @@ pub const ALLOW_DELETE_WHILE_RESTORING: &str = "kubedirector.hpe.com/allow-delet
 /// Annotation on a cluster: whether a status backup exists. Presence means that a controller has
 /// handled this cluster before, and so, on a new object, that it is a restored one.
 pub const STATUS_BACKUP_EXISTS: &str = "kubedirector.hpe.com/status-backup-exists";
-/// Annotation on a cluster: `name/uid` of the first object of its lineage. Tells a restored cluster
+/// Annotation on a cluster: `name/incarnation` of the first object of its lineage. Tells a restored cluster
 /// from a copy under another name, and its backup from one left behind by a namesake.
 pub const ORIGIN: &str = "kubedirector.hpe.com/origin";
 /// Finalizer on clusters and on the config.

@@ -60,7 +60,12 @@ fn collect(root: &Path) -> anyhow::Result<BTreeMap<String, BTreeSet<String>>> {
     Ok(covered)
 }
 
-fn sources(folder: &Path, root: &Path, depth: usize, covered: &mut BTreeMap<String, BTreeSet<String>>) -> anyhow::Result<()> {
+fn sources(
+    folder: &Path,
+    root: &Path,
+    depth: usize,
+    covered: &mut BTreeMap<String, BTreeSet<String>>,
+) -> anyhow::Result<()> {
     const DEPTH_MAX: usize = 12;
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();

@@ -52,7 +52,8 @@ impl Decisions {
         let (name, number, drawn) = self.draw(name);
         let options = u32::try_from(options).unwrap_or(u32::MAX);
         let drawn = u32::try_from(drawn % u64::from(options)).unwrap_or_default();
-        let chosen = self.overrides.get(&(Arc::clone(&name), number)).map_or(drawn, |chosen| *chosen.min(&(options - 1)));
+        let chosen =
+            self.overrides.get(&(Arc::clone(&name), number)).map_or(drawn, |chosen| *chosen.min(&(options - 1)));
         self.log.push_back(Decision { name, number, options, chosen });
         chosen as usize
     }
@@ -88,9 +89,9 @@ impl Decisions {
 
 fn stream_of(seed: u64, name: &str) -> ChaCha8Rng {
     // FNV-1a: the name only has to select a stream, the generator does the mixing.
-    let selector = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
+    let selector = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
     let mut stream = ChaCha8Rng::seed_from_u64(seed);
     stream.set_stream(selector);
     stream

@@ -65,15 +65,45 @@ pub struct Oracle {
 /// Oracles judged on the evidence. Those that need to go on running (`settles`, `idempotent`,
 /// `deletable`) are judged by the runner.
 pub const ORACLES: &[Oracle] = &[
-    Oracle { name: "dangling-owner", id: "O1", about: "every owner reference names a live object with that uid", judge: dangling_owner },
-    Oracle { name: "storage-safety", id: "O3", about: "no claim is deleted or made anew unless a user asked", judge: storage_safety },
-    Oracle { name: "self-inflicted-loss", id: "O4", about: "nothing that a restore brought back is deleted by a controller", judge: self_inflicted_loss },
+    Oracle {
+        name: "dangling-owner",
+        id: "O1",
+        about: "every owner reference names a live object with that uid",
+        judge: dangling_owner,
+    },
+    Oracle {
+        name: "storage-safety",
+        id: "O3",
+        about: "no claim is deleted or made anew unless a user asked",
+        judge: storage_safety,
+    },
+    Oracle {
+        name: "self-inflicted-loss",
+        id: "O4",
+        about: "nothing that a restore brought back is deleted by a controller",
+        judge: self_inflicted_loss,
+    },
     Oracle { name: "duplicates", id: "O5", about: "no second copy of a restored child", judge: duplicates },
-    Oracle { name: "credentials", id: "O6", about: "no restored Secret or ConfigMap has other data", judge: credentials },
+    Oracle {
+        name: "credentials",
+        id: "O6",
+        about: "no restored Secret or ConfigMap has other data",
+        judge: credentials,
+    },
     Oracle { name: "re-owned", id: "O7", about: "what had a controller has it again", judge: re_owned },
     Oracle { name: "finalizers", id: "O8", about: "what had finalizers has them again", judge: finalizers },
-    Oracle { name: "honest-status", id: "O12", about: "observedGeneration never exceeds generation", judge: honest_status },
-    Oracle { name: "uid-hygiene", id: "O14", about: "no live object still carries a uid from before the restore", judge: uid_hygiene },
+    Oracle {
+        name: "honest-status",
+        id: "O12",
+        about: "observedGeneration never exceeds generation",
+        judge: honest_status,
+    },
+    Oracle {
+        name: "uid-hygiene",
+        id: "O14",
+        about: "no live object still carries a uid from before the restore",
+        judge: uid_hygiene,
+    },
 ];
 
 /// Oracles that the runner judges, with their ids and invariants.
@@ -132,7 +162,9 @@ impl Evidence<'_> {
 
     fn writer_of(&self, object: &Value) -> String {
         let revision = object.resource_version().parse().map(Revision).unwrap_or_default();
-        self.trace.writer(revision).map_or_else(|| "an unknown writer".to_owned(), |(entry, request)| blame(entry, request))
+        self.trace
+            .writer(revision)
+            .map_or_else(|| "an unknown writer".to_owned(), |(entry, request)| blame(entry, request))
     }
 }
 
@@ -145,7 +177,8 @@ fn dangling_owner(evidence: &Evidence<'_>) -> Vec<Alarm> {
     let live = evidence.live_uids();
     let dangling = |object: &Object, owner: &Value| {
         let Some(found) = live.get(owner["uid"].as_str().unwrap_or_default()) else { return true };
-        let same_kind = found.kind() == owner["kind"].as_str().unwrap_or_default() && found.name() == owner["name"].as_str().unwrap_or_default();
+        let same_kind = found.kind() == owner["kind"].as_str().unwrap_or_default()
+            && found.name() == owner["name"].as_str().unwrap_or_default();
         !same_kind || !(found.namespace().is_empty() || found.namespace() == object.namespace())
     };
     evidence
@@ -176,7 +209,8 @@ fn deletes_by_controllers<'a>(evidence: &'a Evidence<'_>) -> impl Iterator<Item 
 }
 
 fn storage_safety(evidence: &Evidence<'_>) -> Vec<Alarm> {
-    let deleted = deletes_by_controllers(evidence).filter(|(_, request)| &*request.resource == "persistentvolumeclaims");
+    let deleted =
+        deletes_by_controllers(evidence).filter(|(_, request)| &*request.resource == "persistentvolumeclaims");
     deleted
         .map(|(entry, request)| Alarm {
             oracle: "storage-safety",
@@ -223,7 +257,11 @@ fn duplicates(evidence: &Evidence<'_>) -> Vec<Alarm> {
         let uid = owner["uid"].as_str().unwrap_or_default().to_owned();
         let labels = labels_of(object);
         let family = families.entry((key.resource.clone(), key.namespace.clone(), uid)).or_insert_with(|| Family {
-            owner: format!("{} {}", owner["kind"].as_str().unwrap_or_default(), owner["name"].as_str().unwrap_or_default()),
+            owner: format!(
+                "{} {}",
+                owner["kind"].as_str().unwrap_or_default(),
+                owner["name"].as_str().unwrap_or_default()
+            ),
             count: 0,
             labels: labels.clone(),
         });
@@ -250,11 +288,15 @@ fn duplicates(evidence: &Evidence<'_>) -> Vec<Alarm> {
 
 fn labels_of(object: &Value) -> BTreeMap<&str, &str> {
     let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
-    labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).filter(|(key, _)| !key.starts_with("velero.io/")).collect()
+    labels
+        .filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
+        .filter(|(key, _)| !key.starts_with("velero.io/"))
+        .collect()
 }
 
 fn credentials(evidence: &Evidence<'_>) -> Vec<Alarm> {
-    let holds_data = |key: &ItemKey| key.resource.group.is_empty() && matches!(&*key.resource.resource, "secrets" | "configmaps");
+    let holds_data =
+        |key: &ItemKey| key.resource.group.is_empty() && matches!(&*key.resource.resource, "secrets" | "configmaps");
     evidence
         .archived()
         .filter(|(key, _, _)| holds_data(key))
@@ -274,7 +316,9 @@ fn re_owned(evidence: &Evidence<'_>) -> Vec<Alarm> {
     for (key, old, _) in evidence.archived() {
         let (Some(owner), Some(object)) = (old.controller_reference(), evidence.live(&key)) else { continue };
         let has_it = object.controller_reference().is_some_and(|now| {
-            now["kind"] == owner["kind"] && now["name"] == owner["name"] && live.contains_key(now["uid"].as_str().unwrap_or_default())
+            now["kind"] == owner["kind"]
+                && now["name"] == owner["name"]
+                && live.contains_key(now["uid"].as_str().unwrap_or_default())
         });
         let bookkeeping = matches!(&*key.resource.resource, "endpointslices");
         if !has_it && !bookkeeping {
@@ -300,7 +344,11 @@ fn finalizers(evidence: &Evidence<'_>) -> Vec<Alarm> {
         let now: BTreeSet<&str> = object.finalizers().collect();
         let missing: Vec<&str> = old.finalizers().filter(|finalizer| !now.contains(finalizer)).collect();
         if !missing.is_empty() {
-            alarms.push(Alarm { oracle: "finalizers", object: title(object), message: format!("has lost {}", missing.join(", ")) });
+            alarms.push(Alarm {
+                oracle: "finalizers",
+                object: title(object),
+                message: format!("has lost {}", missing.join(", ")),
+            });
         }
     }
     alarms
@@ -309,11 +357,17 @@ fn finalizers(evidence: &Evidence<'_>) -> Vec<Alarm> {
 fn honest_status(evidence: &Evidence<'_>) -> Vec<Alarm> {
     evidence
         .objects()
-        .filter(|(_, object)| object["status"]["observedGeneration"].as_i64().is_some_and(|seen| seen > object.generation()))
+        .filter(|(_, object)| {
+            object["status"]["observedGeneration"].as_i64().is_some_and(|seen| seen > object.generation())
+        })
         .map(|(_, object)| Alarm {
             oracle: "honest-status",
             object: title(object),
-            message: format!("claims to have seen generation {}, but is at {}", object["status"]["observedGeneration"], object.generation()),
+            message: format!(
+                "claims to have seen generation {}, but is at {}",
+                object["status"]["observedGeneration"],
+                object.generation()
+            ),
         })
         .collect()
 }
@@ -334,7 +388,9 @@ fn uid_hygiene(evidence: &Evidence<'_>) -> Vec<Alarm> {
         let mut found = BTreeSet::new();
         walk("", object, &mut |path, text| {
             if path != ".spec.volumeName" && !path.starts_with(".metadata.ownerReferences") {
-                found.extend(uids_in(text).filter(|uid| old.contains_key(uid)).map(|uid| (path.to_owned(), uid.to_owned())));
+                found.extend(
+                    uids_in(text).filter(|uid| old.contains_key(uid)).map(|uid| (path.to_owned(), uid.to_owned())),
+                );
             }
         });
         alarms.extend(found.into_iter().map(|(path, uid)| Alarm {
@@ -350,7 +406,9 @@ fn uid_hygiene(evidence: &Evidence<'_>) -> Vec<Alarm> {
 fn walk<'a>(path: &str, value: &'a Value, visit: &mut impl FnMut(&str, &'a str)) {
     match value {
         Value::String(text) => visit(path, text),
-        Value::Array(items) => items.iter().enumerate().for_each(|(at, item)| walk(&format!("{path}[{at}]"), item, visit)),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(at, item)| walk(&format!("{path}[{at}]"), item, visit))
+        }
         Value::Object(fields) => {
             for (key, field) in fields.iter().filter(|(key, _)| *key != "managedFields") {
                 walk(&format!("{path}.{key}"), field, visit);
@@ -364,9 +422,14 @@ fn walk<'a>(path: &str, value: &'a Value, visit: &mut impl FnMut(&str, &'a str))
 pub(crate) fn uids_in(text: &str) -> impl Iterator<Item = &str> {
     const LENGTH: usize = 36;
     let is_uid = |candidate: &str| {
-        candidate.bytes().enumerate().all(|(at, byte)| if matches!(at, 8 | 13 | 18 | 23) { byte == b'-' } else { byte.is_ascii_hexdigit() })
+        candidate
+            .bytes()
+            .enumerate()
+            .all(|(at, byte)| if matches!(at, 8 | 13 | 18 | 23) { byte == b'-' } else { byte.is_ascii_hexdigit() })
     };
-    (0..text.len().saturating_sub(LENGTH - 1)).filter_map(move |at| text.get(at..at + LENGTH)).filter(move |candidate| is_uid(candidate))
+    (0..text.len().saturating_sub(LENGTH - 1))
+        .filter_map(move |at| text.get(at..at + LENGTH))
+        .filter(move |candidate| is_uid(candidate))
 }
 
 #[cfg(test)]

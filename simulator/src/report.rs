@@ -49,7 +49,8 @@ pub fn explain(report: &Report) -> String {
         let _ = writeln!(text, "       and {} more", further.len() - FURTHER_MAX);
     }
     if let SnapshotOutcome::Pending(path) = &report.snapshot {
-        let _ = writeln!(text, "       review it with `cargo insta review`, or accept with --accept ({})", path.display());
+        let _ =
+            writeln!(text, "       review it with `cargo insta review`, or accept with --accept ({})", path.display());
     }
     if !report.last_events.is_empty() {
         let _ = writeln!(text, "       the last events:");
@@ -76,7 +77,8 @@ fn wall(time: Duration) -> String {
 pub fn summary(reports: &[Report], wall: Duration) -> String {
     let failed = reports.iter().filter(|report| report.verdict == Verdict::Failed).count();
     let passed = reports.len() - failed;
-    let virtual_time: SignedDuration = reports.iter().map(|report| report.virtual_time).fold(SignedDuration::ZERO, |a, b| a + b);
+    let virtual_time: SignedDuration =
+        reports.iter().map(|report| report.virtual_time).fold(SignedDuration::ZERO, |a, b| a + b);
     let calls: u64 = reports.iter().map(|report| report.calls).sum();
     format!(
         "\n{} of virtual time, {calls} API calls, {:.2} s\n{passed} passed, {failed} failed\n",

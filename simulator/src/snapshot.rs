@@ -86,7 +86,10 @@ impl Marks {
             let name = entry.object.name();
             // Controllers that name things themselves set generateName for show (StatefulSet pods).
             let suffix = name.strip_prefix(prefix).unwrap_or_default();
-            if !prefix.is_empty() && suffix.len() == 5 && by_prefix.entry(prefix.to_owned()).or_default().insert(name.to_owned(), ()).is_none() {
+            if !prefix.is_empty()
+                && suffix.len() == 5
+                && by_prefix.entry(prefix.to_owned()).or_default().insert(name.to_owned(), ()).is_none()
+            {
                 order.push((prefix.to_owned(), name.to_owned()));
             }
         }
@@ -106,7 +109,8 @@ impl Marks {
         }
         let mut marks = Self { uids, names, gone, counters: BTreeMap::new() };
         // Names inside uid marks are generated too.
-        let marked: BTreeMap<String, String> = marks.uids.iter().map(|(uid, mark)| (uid.clone(), marks.text_names(mark))).collect();
+        let marked: BTreeMap<String, String> =
+            marks.uids.iter().map(|(uid, mark)| (uid.clone(), marks.text_names(mark))).collect();
         marks.uids = marked;
         marks
     }
@@ -208,7 +212,10 @@ fn manager(entry: &Value) -> String {
 }
 
 fn is_time(text: &str) -> bool {
-    text.len() >= 20 && text.ends_with('Z') && text.as_bytes().get(10) == Some(&b'T') && text.parse::<jiff::Timestamp>().is_ok()
+    text.len() >= 20
+        && text.ends_with('Z')
+        && text.as_bytes().get(10) == Some(&b'T')
+        && text.parse::<jiff::Timestamp>().is_ok()
 }
 
 /// One difference between two snapshots, in words.
@@ -231,8 +238,12 @@ pub fn compare(expected: &str, actual: &str) -> Vec<Difference> {
     for title in titles {
         let object = title.clone();
         match (expected.get(title), actual.get(title)) {
-            (Some(_), None) => differences.push(Difference { object, field: String::new(), message: "is missing".to_owned() }),
-            (None, Some(_)) => differences.push(Difference { object, field: String::new(), message: "is new".to_owned() }),
+            (Some(_), None) => {
+                differences.push(Difference { object, field: String::new(), message: "is missing".to_owned() })
+            }
+            (None, Some(_)) => {
+                differences.push(Difference { object, field: String::new(), message: "is new".to_owned() })
+            }
             (Some(before), Some(after)) => fields("", before, after, &mut |field, message| {
                 differences.push(Difference { object: object.clone(), field, message });
             }),
@@ -301,7 +312,8 @@ mod tests {
     fn a_difference_names_object_and_field() {
         let before = "# x\n--- # Pod a\nspec:\n  n: 1\n--- # Pod b\nspec: {}\n";
         let after = "# x\n--- # Pod a\nspec:\n  n: 2\n--- # Pod c\nspec: {}\n";
-        let words: Vec<String> = compare(before, after).iter().map(|d| format!("{} {} {}", d.object, d.field, d.message)).collect();
+        let words: Vec<String> =
+            compare(before, after).iter().map(|d| format!("{} {} {}", d.object, d.field, d.message)).collect();
         assert_eq!(words, ["Pod a spec.n is 2, was 1", "Pod b  is missing", "Pod c  is new"]);
     }
 

@@ -124,7 +124,8 @@ pub enum SuiteError {
 /// Every mistake in every scenario, or that there is none.
 pub fn load(root: &Path) -> Result<Vec<Scenario>, SuiteError> {
     let mut files = Vec::new();
-    find(root, 0, &mut files).map_err(|error| SuiteError::NoScenarios { folder: root.to_owned(), why: error.to_string() })?;
+    find(root, 0, &mut files)
+        .map_err(|error| SuiteError::NoScenarios { folder: root.to_owned(), why: error.to_string() })?;
     files.sort();
     if files.is_empty() {
         return Err(SuiteError::NoScenarios { folder: root.to_owned(), why: "no .yaml file in it".to_owned() });
@@ -169,7 +170,9 @@ pub fn select(scenarios: &[Scenario], plan: &Plan) -> Result<Vec<Case>, SuiteErr
             return Err(SuiteError::NoMatch { filter: filter.clone(), near: near.map(str::to_owned) });
         }
     }
-    let wanted = |scenario: &Scenario| plan.filters.is_empty() || plan.filters.iter().any(|filter| scenario.name.contains(filter.as_str()));
+    let wanted = |scenario: &Scenario| {
+        plan.filters.is_empty() || plan.filters.iter().any(|filter| scenario.name.contains(filter.as_str()))
+    };
     let mut cases = Vec::new();
     for (index, scenario) in scenarios.iter().enumerate().filter(|(_, scenario)| wanted(scenario)) {
         if plan.variants != Some(true) {
@@ -245,7 +248,13 @@ async fn base<'a>(bases: &'a mut Bases, seed: u64, without: Option<&str>) -> &'a
     &bases[&key]
 }
 
-async fn run_case(scenario: &Scenario, case: &Case, plan: &Plan, keep_trace: bool, bases: &mut Bases) -> Result<Report, SuiteError> {
+async fn run_case(
+    scenario: &Scenario,
+    case: &Case,
+    plan: &Plan,
+    keep_trace: bool,
+    bases: &mut Bases,
+) -> Result<Report, SuiteError> {
     let start = Instant::now();
     let options = Options { profile: plan.profile, variant: case.variant, hold_before: None, only_steps: false };
     let world = base(bases, plan.seed, safeguard_off(scenario, case)).await.fork();
@@ -308,7 +317,12 @@ fn report_of(scenario: &Scenario, outcome: Outcome, plan: &Plan, keep_trace: boo
 }
 
 /// Holds the final state against the reviewed one.
-fn keep_snapshot(scenario: &Scenario, text: &str, plan: &Plan, report: &mut Report) -> Result<SnapshotOutcome, SuiteError> {
+fn keep_snapshot(
+    scenario: &Scenario,
+    text: &str,
+    plan: &Plan,
+    report: &mut Report,
+) -> Result<SnapshotOutcome, SuiteError> {
     if text.is_empty() {
         return Ok(SnapshotOutcome::NotKept);
     }

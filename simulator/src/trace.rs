@@ -138,9 +138,9 @@ impl Trace {
     /// Who committed this version.
     #[must_use]
     pub fn writer(&self, revision: Revision) -> Option<(&Entry, &RequestEntry)> {
-        self.requests().rev().find(|(_, request)| {
-            request.revisions.is_some_and(|(first, last)| first <= revision && revision <= last)
-        })
+        self.requests()
+            .rev()
+            .find(|(_, request)| request.revisions.is_some_and(|(first, last)| first <= revision && revision <= last))
     }
 
     /// One line of the story.

@@ -176,7 +176,8 @@ impl World {
     pub fn roll_back(&mut self, name: &str, bump: bool) -> bool {
         let Some(snapshot) = self.snapshots.get(name) else { return false };
         let mut kernel = self.api.kernel();
-        kernel.plane.roll_back(snapshot, bump);
+        let now = kernel.now;
+        kernel.plane.roll_back(snapshot, bump, kernel::loops(), now);
         kernel.note(&Actor::Tool, format!("the store is back at snapshot {name}, version {}", snapshot.revision()));
         true
     }
@@ -243,7 +244,7 @@ impl World {
         let (mut revision, mut last_write) = (self.api.kernel().store().revision(), start);
         let mut steps = 0;
         loop {
-            if self.now() - start > limit || steps > SETTLE_STEPS_MAX {
+            if self.now().duration_since(start) > limit || steps > SETTLE_STEPS_MAX {
                 return self.still_writing(start + limit / 2);
             }
             if !self.step(last_write + quiet).await && self.tool.is_none() {

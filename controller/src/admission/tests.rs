@@ -27,6 +27,7 @@ fn app() -> Value {
     })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "reads best with JSON literals as arguments")]
 fn cluster(metadata: Value, spec: Value) -> Value {
     let mut object = json!({
         "apiVersion": "kubedirector.hpe.com/v1beta1", "kind": "KubeDirectorCluster",
@@ -272,8 +273,8 @@ fn member_claims_get_their_owner_and_others_are_left_alone() {
         ("right already", claim("p-kdss-x-0", label.clone(), json!([reference])), &with, None),
         ("no label", claim("p-kdss-x-0", json!({}), stale.clone()), &with, None),
         ("no cluster yet", claim("p-kdss-x-0", label.clone(), Value::Null), &none, None),
-        ("no cluster yet, stale", claim("p-kdss-x-0", label.clone(), stale.clone()), &none, Some(json!([]))),
-        ("labelled by hand", claim("scratch", label.clone(), Value::Null), &with, None),
+        ("no cluster yet, stale", claim("p-kdss-x-0", label.clone(), stale), &none, Some(json!([]))),
+        ("labelled by hand", claim("scratch", label, Value::Null), &with, None),
     ] {
         match (judged(&claim, facts), expected) {
             (Verdict::Allow(patch), None) => assert!(patch.is_empty(), "{name}"),
@@ -370,4 +371,55 @@ fn an_answer_echoes_its_review_and_never_carries_both_patch_and_refusal() {
     let refused = answer(&review, &Verdict::of(vec!["no".to_owned()], patch));
     assert!(refused["response"]["patch"].is_null());
     assert_eq!(refused["response"]["status"]["message"], "no");
+}
+
+/// Every manifest of KubeDirector's is accepted: apps as they are, clusters of the apps that are there. Needs
+/// the manifests at hand.
+#[test]
+fn manifests_of_kubedirector_are_accepted() {
+    use serde::Deserialize;
+    let Some(folder) = std::env::var_os("KUBEDIRECTOR_MANIFESTS").map(std::path::PathBuf::from) else {
+        eprintln!("SKIPPED: set KUBEDIRECTOR_MANIFESTS to a checkout's manifests");
+        return;
+    };
+    let read = |folder: std::path::PathBuf| -> Vec<Value> {
+        let mut files: Vec<_> =
+            std::fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("a file").path()).collect();
+        files.sort();
+        let texts = files.iter().map(|file| std::fs::read_to_string(file).expect("text"));
+        texts
+            .flat_map(|text| {
+                let documents = serde_yaml::Deserializer::from_str(&text).map(Value::deserialize);
+                documents.map(|document| document.expect("YAML")).collect::<Vec<_>>()
+            })
+            .filter(|document| document["kind"].as_str().is_some_and(|kind| kind.starts_with("KubeDirector")))
+            .map(|mut document| {
+                document["metadata"]["namespace"] = json!("kd");
+                document
+            })
+            .collect()
+    };
+    let settings = Settings::new("kd");
+    let apps = read(folder.join("example_catalog"));
+    for app in &apps {
+        let verdict = verdict_with(&settings, "CREATE", "kubedirectorapps", &Value::Null, app, &Facts::default());
+        assert_eq!(text(&verdict), "allow", "{}", app["metadata"]["name"]);
+    }
+    for config in read(folder.join("configs")) {
+        let facts = Facts { storage_classes: [("gp2-for-kd".to_owned(), false)].into(), ..Facts::default() };
+        let verdict = verdict_with(&settings, "CREATE", "kubedirectorconfigs", &Value::Null, &config, &facts);
+        assert!(verdict.is_allowed(), "{}", text(&verdict));
+    }
+    for cluster in read(folder.join("example_clusters")) {
+        let app = apps.iter().find(|app| app["metadata"]["name"] == cluster["spec"]["app"]);
+        let facts = Facts {
+            app: app.cloned().map(parse),
+            storage_classes: [("standard".to_owned(), true), ("local-path".to_owned(), false)].into(),
+            ..Facts::default()
+        };
+        let verdict = verdict_with(&settings, "CREATE", "kubedirectorclusters", &Value::Null, &cluster, &facts);
+        eprintln!("{} {}: {}", cluster["metadata"]["name"], app.is_some(), text(&verdict));
+        let unfit = cluster["metadata"]["name"] == "training-environment";
+        assert!(verdict.is_allowed() || app.is_none() || unfit, "{}: {}", cluster["metadata"]["name"], text(&verdict));
+    }
 }

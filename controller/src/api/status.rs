@@ -43,12 +43,13 @@ pub struct ClusterStatus {
     /// `metadata.generation` this status speaks of. Not in KubeDirector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// `metadata.uid` of the object this status was written for. A status that names another was put
-    /// there by a tool. Not in KubeDirector.
-    #[serde(rename = "clusterUID", skip_serializing_if = "Option::is_none")]
-    pub cluster_uid: Option<String>,
-    /// `name/uid` of the first object of this lineage: a re-created cluster keeps the origin of the one
-    /// it was restored from, a cluster made anew has its own. Not in KubeDirector.
+    /// Digest of the `metadata.uid` of the object this status was written for. A status with another was
+    /// put there by a tool. (A digest, because after a restore the uid itself would be a dangling
+    /// reference.) Not in KubeDirector.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub incarnation: Option<String>,
+    /// `name/incarnation` of the first object of this lineage: a re-created cluster keeps the origin of
+    /// the one it was restored from, a cluster made anew has its own. Not in KubeDirector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
     /// The release of the app the members were built from. Not in KubeDirector.

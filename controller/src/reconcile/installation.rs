@@ -95,3 +95,36 @@ pub fn webhook_configuration(namespace: &str, address: &WebhookAddress) -> Value
         ],
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Covers: KD-71
+    #[test]
+    fn each_start_applies_the_service_and_the_webhooks_as_they_should_be() {
+        let mut settings = Settings::new("kd");
+        assert!(decide(&settings).changes.is_empty(), "nobody serves the webhook");
+        settings.webhook = Some(WebhookAddress { ca_bundle: Some("pem".to_owned()), url: None });
+        let changes: Vec<String> = decide(&settings).changes.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            changes,
+            [
+                "apply Service kd/kubedirector-validator to be reached by the API server",
+                "apply MutatingWebhookConfiguration kubedirector-webhook to be asked by the API server",
+            ]
+        );
+        let configuration = webhook_configuration("kd", settings.webhook.as_ref().expect("set above"));
+        let policies: Vec<(&str, &str)> = (configuration["webhooks"].as_array().into_iter().flatten())
+            .filter_map(|webhook| Some((webhook["name"].as_str()?, webhook["failurePolicy"].as_str()?)))
+            .collect();
+        assert_eq!(
+            policies,
+            [
+                ("hard-validate-cr.kubedirector.hpe.com", "Fail"),
+                ("soft-validate-cr.kubedirector.hpe.com", "Ignore"),
+                ("soft-validate-children.kubedirector.hpe.com", "Ignore"),
+            ]
+        );
+    }
+}

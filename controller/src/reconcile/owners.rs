@@ -70,13 +70,13 @@ fn repaired(metadata: &ObjectMeta, cluster: &KubeDirectorCluster) -> Vec<OwnerRe
     [ours].into_iter().chain(kept).collect()
 }
 
-/// Gives a child its owner back, if it is free. Answers whether anything had to be done.
-pub(super) fn repair<K: Resource>(view: &View<'_>, plan: &mut Plan, kind: &'static Kind, object: &K) -> bool {
+/// Gives a child its owner back, if it is free.
+pub(super) fn repair<K: Resource>(view: &View<'_>, plan: &mut Plan, kind: &'static Kind, object: &K) {
     let allowed =
         if *kind == kinds::CLAIM { view.safeguards().repair_claim_owners } else { view.safeguards().repair_owners };
     let going = object.meta().deletion_timestamp.is_some();
     if !allowed || going || standing(object.meta(), view.cluster) != Standing::Free {
-        return false;
+        return;
     }
     let mut operations = vec![test(["metadata", "uid"], json!(object.meta().uid))];
     if let Some(seen) = object.meta().owner_references.as_ref().filter(|seen| !seen.is_empty()) {
@@ -84,7 +84,6 @@ pub(super) fn repair<K: Resource>(view: &View<'_>, plan: &mut Plan, kind: &'stat
     }
     operations.push(add(["metadata", "ownerReferences"], json!(repaired(object.meta(), view.cluster))));
     plan.push(ObjectRef::observed(kind, object), Act::Patch(Patch(operations)), "give it back its owner");
-    true
 }
 
 #[cfg(test)]

@@ -12,6 +12,9 @@ use crate::api::{ClusterStatus, KubeDirectorStatusBackup, RestoreProgress};
 use crate::kinds;
 use crate::names::{FINALIZER, NO_SERVICE, ORIGIN, RESTORING, STATUS_BACKUP_EXISTS};
 
+/// Most awaited objects that are listed in the status.
+const MISSING_MAX: usize = 100;
+
 /// The cluster came back in a restore and nobody has put the label on it: the annotation says that it was
 /// handled before, and its status is none, or was written for another object.
 pub(super) fn is_unnoticed(view: &View<'_>) -> bool {
@@ -19,8 +22,8 @@ pub(super) fn is_unnoticed(view: &View<'_>) -> bool {
     if !safeguards.controller_side_detection || !safeguards.detect_by_annotation {
         return false;
     }
-    let known = view.cluster.status.as_ref().is_some_and(|status| match &status.cluster_uid {
-        Some(uid) => uid == view.uid(),
+    let known = view.cluster.status.as_ref().is_some_and(|status| match &status.incarnation {
+        Some(incarnation) => *incarnation == view.incarnation(),
         // KubeDirector does not note whose status it is. One with content was live when we took over.
         None => !status.generation_uid.is_empty(),
     });
@@ -77,12 +80,17 @@ pub(super) fn decide(view: &View<'_>) -> Plan {
             None => trouble.note(Reason::ReadyToResume, String::new()),
         }
     }
+    if progress.missing.len() > MISSING_MAX {
+        let more = progress.missing.len() - MISSING_MAX;
+        progress.missing.truncate(MISSING_MAX);
+        progress.missing.push(format!("and {more} more"));
+    }
     progress.error = trouble.text;
     progress.reason = Some(trouble.reason.as_str().to_owned());
     describe(view, &mut next, &progress, trouble.reason);
     let mut plan = Plan { waiting_for: progress.missing.clone(), ..Plan::default() };
     next.restore_progress = Some(progress);
-    next.cluster_uid = Some(view.uid().to_owned());
+    next.incarnation = Some(view.incarnation());
 
     if view.cluster.status.is_none() || !status::same(&stored, &next) {
         let change = status::write(view, &stored, &mut next, "say what the restore waits for");

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::plan::{Act, ObjectRef};
 use super::running::{Look, adoptable, create};
 use super::status::{add, test};
-use super::{children, members, owners};
+use super::{children, members};
 use crate::api::{KubeDirectorApp, MemberState, RoleStatus};
 use crate::kinds;
 use crate::names;
@@ -119,10 +119,11 @@ fn with_set(look: &mut Look<'_>, id: &str, known: Option<usize>, set: &StatefulS
         look.next.roles.len() - 1
     });
     if set.metadata.deletion_timestamp.is_some() {
+        look.early.waiting_for.push(format!("StatefulSet {} to go", set.name_any()));
         look.unsettled = true;
         return;
     }
-    owners::repair(&view, &mut look.early, &kinds::STATEFUL_SET, set);
+    look.keep_owner(&kinds::STATEFUL_SET, set);
     if look.next.roles[index].stateful_set.is_empty() {
         take_in(look, index, set);
     }

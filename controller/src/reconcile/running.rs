@@ -41,6 +41,15 @@ impl Look<'_> {
         self.unsettled = true;
     }
 
+    /// Gives a child its owner back, or reports that it has another.
+    pub(super) fn keep_owner<K: kube::Resource>(&mut self, kind: &'static kinds::Kind, child: &K) {
+        owners::repair(&self.view, &mut self.early, kind, child);
+        if owners::standing(child.meta(), self.view.cluster) == owners::Standing::Foreign {
+            let name = child.meta().name.as_deref().unwrap_or_default();
+            self.problem("ForeignOwner", format!("{} {name} is controlled by another owner", kind.kind));
+        }
+    }
+
     /// The spec generation members are held against.
     pub(super) fn generation(&self) -> i64 {
         self.next.spec_generation_to_process.unwrap_or_default()
@@ -97,7 +106,7 @@ fn begin(look: &mut Look<'_>) {
         // Guests that kept their storage hold metadata of an earlier life, with its names and addresses.
         look.membership_changed = true;
     }
-    next.cluster_uid = Some(view.uid().to_owned());
+    next.incarnation = Some(view.incarnation());
     next.observed_generation = view.cluster.metadata.generation;
     if next.origin.is_none() {
         next.origin = Some(view.own_origin());
@@ -135,7 +144,7 @@ fn headless_service(look: &mut Look<'_>, app: &KubeDirectorApp) -> bool {
     if !named.is_empty() {
         match view.facts.services.get(&named) {
             Some(service) if view.is_ours(&service.metadata, None) => {
-                owners::repair(&view, &mut look.early, &kinds::SERVICE, service);
+                look.keep_owner(&kinds::SERVICE, service);
             }
             Some(_) => {
                 look.problem("ForeignObject", format!("Service {named} does not carry this kdcluster's label"));
@@ -162,7 +171,7 @@ fn headless_service(look: &mut Look<'_>, app: &KubeDirectorApp) -> bool {
         }
         [service] => {
             look.next.cluster_service = service.name_any();
-            owners::repair(&view, &mut look.early, &kinds::SERVICE, *service);
+            look.keep_owner(&kinds::SERVICE, *service);
             true
         }
         several => {
@@ -216,7 +225,7 @@ fn member_services(look: &mut Look<'_>, app: &KubeDirectorApp) {
             let pod = member.pod.clone();
             match view.facts.services.get(&name) {
                 Some(service) if view.is_ours(&service.metadata, Some(&role.id)) => {
-                    owners::repair(&view, &mut look.early, &kinds::SERVICE, service);
+                    look.keep_owner(&kinds::SERVICE, service);
                     let wanted = children::service_type(&view).as_str();
                     if service.spec.as_ref().and_then(|spec| spec.type_.as_deref()) != Some(wanted) {
                         let patch = serde_json::json!({"spec": {"type": wanted}});
@@ -229,7 +238,7 @@ fn member_services(look: &mut Look<'_>, app: &KubeDirectorApp) {
                     look.next.roles[role_index].members[index].service = name;
                 }
                 Some(_) => {
-                    look.problem("ForeignObject", format!("Service {name} does not carry this kdcluster's labels"))
+                    look.problem("ForeignObject", format!("Service {name} does not carry this kdcluster's labels"));
                 }
                 None => {
                     let service = children::member_service(&view, app, role, &pod, &name);
@@ -245,7 +254,7 @@ fn repair_claims(look: &mut Look<'_>) {
     let view = look.view;
     for (name, claim) in &view.facts.claims {
         if crate::names::is_member_claim(name) {
-            owners::repair(&view, &mut look.early, &kinds::CLAIM, claim);
+            look.keep_owner(&kinds::CLAIM, claim);
         }
     }
 }
@@ -358,18 +367,13 @@ fn conclude(look: &mut Look<'_>, wanted: backup::Wanted) {
     let failed = look.next.member_state_rollup.config_errors;
     let problem = look.problems.first().cloned();
     let next = &mut look.next;
-    match (settled, failed) {
-        (true, false) => {
-            conditions::set(next, conditions::READY, true, "Configured", "every member is configured", now)
-        }
-        (true, true) => {
-            conditions::set(next, conditions::READY, false, "ConfigError", "the setup of a member failed", now)
-        }
-        (false, _) => {
-            let reason = if next.state == ClusterState::Creating { "Creating" } else { "Updating" };
-            conditions::set(next, conditions::READY, false, reason, "members are being changed", now);
-        }
-    }
+    let (ready, reason, message) = match (settled, failed) {
+        (true, false) => (true, "Configured", "every member is configured"),
+        (true, true) => (false, "ConfigError", "the setup of a member failed"),
+        (false, _) if next.state == ClusterState::Creating => (false, "Creating", "members are being made"),
+        (false, _) => (false, "Updating", "members are being changed"),
+    };
+    conditions::set(next, conditions::READY, ready, reason, message, now);
     match problem {
         Some((reason, _)) => {
             let text: Vec<&str> = look.problems.iter().map(|(_, sentence)| sentence.as_str()).collect();
@@ -408,19 +412,11 @@ fn report_backup(look: &mut Look<'_>, wanted: backup::Wanted) {
             "KubeDirectorStatusBackup {} is of another kdcluster and was never used: delete it to have this status backed up",
             view.name()
         );
-        conditions::set(next, conditions::BACKED_UP, false, "ForeignBackup", &text, view.now);
-    } else if !wanted.exists {
-        conditions::clear(next, conditions::BACKED_UP);
+        conditions::set(next, conditions::BACKUP_STALE, true, "ForeignBackup", &text, view.now);
     } else if behind {
-        conditions::set(
-            next,
-            conditions::BACKED_UP,
-            false,
-            "BackupBehind",
-            "the backup does not hold the last status",
-            view.now,
-        );
+        let text = "the backup does not hold the last status";
+        conditions::set(next, conditions::BACKUP_STALE, true, "BackupBehind", text, view.now);
     } else {
-        conditions::set(next, conditions::BACKED_UP, true, "Mirrored", "the backup holds this status", view.now);
+        conditions::clear(next, conditions::BACKUP_STALE);
     }
 }

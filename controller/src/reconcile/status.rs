@@ -17,7 +17,8 @@ pub(super) fn status_in_force(
 ) -> ClusterStatus {
     let own = cluster.status.clone().unwrap_or_default();
     let awaiting = own.restore_progress.as_ref().is_none_or(|progress| progress.awaiting_status);
-    let own_is_ours = own.cluster_uid.is_some() && own.cluster_uid == cluster.metadata.uid;
+    let incarnation_now = cluster.metadata.uid.as_deref().map(incarnation);
+    let own_is_ours = own.incarnation.is_some() && own.incarnation == incarnation_now;
     match backup.and_then(|backup| backup.spec.status_backup.clone()) {
         Some(backed_up) if !own_is_ours || (awaiting && own.restore_progress.is_some()) => backed_up,
         _ => own,
@@ -29,6 +30,11 @@ pub(super) fn same(a: &ClusterStatus, b: &ClusterStatus) -> bool {
     let mut a = a.clone();
     a.generation_uid.clone_from(&b.generation_uid);
     a == *b
+}
+
+/// Digest of a uid, 16 hexadecimal digits.
+pub(super) fn incarnation(uid: &str) -> String {
+    Sha256::digest(uid).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A new `generationUID` for a status that replaces one with `previous`. It follows from both, so that the

@@ -8,6 +8,7 @@ use kube::ResourceExt;
 use kube::api::ObjectMeta;
 
 use super::observed::ClusterFacts;
+use super::status;
 use crate::api::{AppRole, AppSpec, Catalog, ClusterStatus, KubeDirectorApp, KubeDirectorCluster, NamingScheme, Role};
 use crate::names;
 use crate::settings::{Safeguards, Settings};
@@ -112,8 +113,13 @@ impl<'a> View<'a> {
             && !service.labels().contains_key(names::ROLE)
     }
 
-    /// `name/uid`: the lineage that starts with this very object.
+    /// Digest of the uid: which of the objects that have had this name.
+    pub(super) fn incarnation(&self) -> String {
+        status::incarnation(self.uid())
+    }
+
+    /// `name/incarnation`: the lineage that starts with this very object.
     pub(super) fn own_origin(&self) -> String {
-        format!("{}/{}", self.name(), self.uid())
+        format!("{}/{}", self.name(), self.incarnation())
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn state(world: &World) -> &str {
     world.status()["state"].as_str().unwrap_or_default()
 }
 
-/// Covers: KD-13, KD-14, KD-24, KD-62, KD-09, KD-70, I6
+/// Covers: KD-02, KD-13, KD-14, KD-24, KD-62, KD-09, KD-70, I6, B36
 #[test]
 fn a_new_cluster_comes_to_rest_configured_and_backed_up() {
     let world = running();
@@ -129,7 +129,7 @@ const ORDERS: [[&str; 7]; 3] = [
     ],
 ];
 
-/// Covers: KD-38, KD-36, KD-61, KD-66, KD-78, KD-79, I2, I4, I7
+/// Covers: KD-18a, KD-38, KD-36, KD-40, KD-61, KD-66, KD-78, KD-79, I2, I3, I4, I7
 #[test]
 fn any_order_of_a_restore_ends_where_it_began() {
     let before = running();
@@ -272,7 +272,7 @@ fn members_come_and_go_with_the_spec_and_the_others_are_told() {
     );
 }
 
-/// Covers: KD-80, B3
+/// Covers: KD-80, B3, B35
 #[test]
 fn a_changed_connection_reconnects_members() {
     let mut world = running();
@@ -299,4 +299,18 @@ fn an_unreachable_guest_keeps_nobody_else_waiting() {
     }
     assert!(pods[1..].iter().all(|pod| world.guest(pod).notified == ["--reconnect"]), "{}", world.log.join("\n"));
     assert_eq!(state(&world), "updating");
+}
+
+#[test]
+fn clusters_connected_to_each_other_come_to_rest() {
+    use rewake_controller::Connection;
+    let mut world = running();
+    let digest = |world: &World| {
+        let cluster = serde_json::from_value(world.cluster().clone()).expect("a cluster");
+        Connection::cluster(CLUSTER, Some(&cluster)).content
+    };
+    let before = digest(&world);
+    world.merge("ConfigMap", "settings", &json!({"data": {"a": "2"}}));
+    world.settle();
+    assert_eq!(digest(&world), before, "what a cluster is connected to is not news to those connected to it");
 }

@@ -40,7 +40,7 @@ fn is_restoring(world: &World) -> bool {
     !world.cluster()["metadata"]["labels"][RESTORING].is_null()
 }
 
-/// Covers: KD-21, KD-23, KD-31, B7, I8
+/// Covers: KD-21, KD-23, KD-31, B7, B27, I1, I8
 #[test]
 fn a_cluster_alone_waits_for_everything_and_touches_nothing() {
     let (mut world, archive) = wiped();
@@ -51,6 +51,9 @@ fn a_cluster_alone_waits_for_everything_and_touches_nothing() {
     assert_eq!(world.status()["restoreProgress"]["error"], "");
     assert_eq!(reason(&world), "AwaitingApp");
     assert!(world.names("Service").is_empty() && world.names("StatefulSet").is_empty());
+    let told = world.names("Event").len();
+    world.settle();
+    assert_eq!(world.names("Event").len(), told, "nothing new is nothing to tell");
     assert!(world.cluster()["metadata"]["finalizers"].is_null(), "the finalizer is not written while restoring");
 }
 
@@ -311,7 +314,7 @@ fn notifications_still_owed_survive_a_restore() {
     assert!(world.status()["roles"][0]["members"][0]["stateDetail"]["pendingNotifyCmds"].is_null());
 }
 
-/// Covers: KD-01, KD-03, KD-04, KD-05, KD-06, KD-07, KD-10, B31
+/// Covers: KD-03, KD-04, KD-05, KD-06, KD-07, B31
 #[test]
 fn the_backup_follows_the_switch_and_the_status() {
     let mut world = running();

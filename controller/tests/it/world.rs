@@ -23,6 +23,8 @@ pub(crate) struct World {
     guests: BTreeMap<String, GuestFiles>,
     /// Pods whose guests cannot be reached.
     pub(crate) unreachable: Vec<String>,
+    /// Kinds that may not be written.
+    pub(crate) refused_kinds: Vec<&'static str>,
     /// Changes made so far.
     pub(crate) log: Vec<String>,
     clock: i64,
@@ -58,6 +60,7 @@ impl World {
             objects: BTreeMap::new(),
             guests: BTreeMap::new(),
             unreachable: Vec::new(),
+            refused_kinds: Vec::new(),
             log: Vec::new(),
             clock: 1_800_000_000,
             made: 0,
@@ -263,6 +266,9 @@ impl World {
         if key.0 != "Event" {
             self.log.push(change.to_string());
         }
+        if self.refused_kinds.contains(&key.0.as_str()) {
+            return Err(format!("{key:?} may not be written"));
+        }
         if let Act::Create(object) = &change.act {
             return self.create((**object).clone());
         }
@@ -400,6 +406,9 @@ impl World {
             self.clock += 1;
             let moved = self.cluster_round();
             if idle && !moved && plan.changes.is_empty() {
+                return made;
+            }
+            if !self.refused_kinds.is_empty() && made > 100 {
                 return made;
             }
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use crate::access::Authorization;
 use crate::admission::Chain;
 use crate::builtin::Network;
 use crate::loops::{ControlLoop, Work};
@@ -14,7 +15,7 @@ use crate::registry::{self, Write};
 use crate::request::{Request, Response};
 use crate::resource::{GroupResource, Resource};
 use crate::store::{Revision, Store};
-use crate::watch::{WatchEvent, WatchId};
+use crate::watch::{LogEntry, LogKind, WatchEvent, WatchId};
 
 /// A control plane. Cloning forks it: the two share structure and nothing else.
 pub struct ControlPlane {
@@ -31,6 +32,8 @@ pub struct Config {
     pub seed: u64,
     /// Addresses and ports of Services.
     pub network: Network,
+    /// Are access rules asked of requests that come by HTTP?
+    pub authorization: Authorization,
 }
 
 /// How far a request has come.
@@ -98,6 +101,12 @@ impl<'a> View<'a> {
         &self.state.store
     }
 
+    /// Are access rules asked?
+    #[must_use]
+    pub fn authorization(&self) -> Authorization {
+        self.state.authorization
+    }
+
     /// One object.
     #[must_use]
     pub fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<&'a Object> {
@@ -144,21 +153,31 @@ impl ControlPlane {
     /// Service, priority classes. No control loop runs; see [`Self::add_loop`].
     #[must_use]
     pub fn new(config: &Config, now: Timestamp) -> Self {
-        let mut state = State::new(config.seed, config.network.clone());
+        let mut state = State::new(config.seed, config.network.clone(), config.authorization);
         registry::bootstrap::run(&mut state, now);
-        Self { state, loops: Vec::new(), noticed: Revision::default() }
+        let noticed = state.store.revision();
+        Self { state, loops: Vec::new(), noticed }
     }
 
-    /// Adds a control loop, which notices everything that is still in the log. Answers its number.
+    /// Adds a control loop, which first notices everything that there is, as an informer lists before
+    /// it watches. Answers its number.
     pub fn add_loop(&mut self, mut control_loop: Box<dyn ControlLoop>, now: Timestamp) -> usize {
         let view = View { state: &self.state };
-        for entry in self.state.store.log_after(Revision::default()) {
-            if entry.revision <= self.noticed {
-                control_loop.notice(entry, &view, now);
+        let by: Arc<str> = "".into();
+        for resource in self.state.store.resources() {
+            for object in self.state.store.list(resource, "") {
+                let entry = LogEntry {
+                    revision: self.noticed,
+                    resource: resource.clone(),
+                    kind: LogKind::Added,
+                    object: Arc::clone(object),
+                    previous: None,
+                    by: Arc::clone(&by),
+                };
+                control_loop.notice(&entry, &view, now);
             }
         }
         self.loops.push(control_loop);
-        self.notice(now);
         self.loops.len() - 1
     }
 

@@ -55,3 +55,21 @@ pub struct Work {
     /// Also send the rest after one was refused (event records and best-effort clean-up).
     pub keep_going: bool,
 }
+
+/// The control loops of kube-controller-manager that this control plane has, in a fixed order.
+#[must_use]
+pub fn standard() -> Vec<Box<dyn ControlLoop>> {
+    vec![
+        Box::new(namespace::Namespaces::default()),
+        Box::new(garbage_collector::GarbageCollector::default()),
+        Box::new(stateful_set::StatefulSets::default()),
+        Box::new(claim_binder::ClaimBinder::default()),
+        Box::new(protection::Protection::default()),
+    ]
+}
+
+/// The node stand-in, for clusters without scheduler and kubelet.
+#[must_use]
+pub fn node() -> Box<dyn ControlLoop> {
+    Box::new(node::Node::default())
+}

@@ -11,6 +11,7 @@ use crate::error::{ApiError, Details, FieldError};
 use crate::managed_fields::go_value;
 use crate::request::Body;
 use crate::schema::SchemaRef;
+use crate::schema::json::{self as go_json, Document};
 
 pub mod applied;
 pub mod json;
@@ -108,11 +109,10 @@ impl Patch {
         assert_ne!(patch_type, PatchType::Apply, "applied objects are decoded as YAML");
         let prefix = if lenient || patch_type == PatchType::Strategic { "" } else { "error decoding patch: " };
         let refuse = |message: String| ApiError::bad_request(format!("{prefix}{message}"));
-        let read = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).map_err(|error| refuse(error.to_string()));
-        let (value, duplicates) = match body {
-            Body::Empty => (read(b"")?, Vec::<String>::new()),
-            Body::Bytes { bytes, .. } => (read(bytes)?, Vec::new()),
-            Body::Json { value, .. } => (value.clone(), Vec::new()),
+        let Document { value, duplicates } = match body {
+            Body::Empty => go_json::read(b"").map_err(refuse)?,
+            Body::Bytes { bytes, .. } => go_json::read(bytes).map_err(refuse)?,
+            Body::Json { value, .. } => Document { value: value.clone(), duplicates: Vec::new() },
         };
         let mut complaints: Vec<String> = duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
         let operations = match patch_type {

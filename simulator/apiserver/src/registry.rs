@@ -42,6 +42,9 @@ pub(crate) mod state;
 pub(crate) mod update;
 pub(crate) mod watch;
 
+#[cfg(test)]
+mod tests;
+
 use scope::Scope;
 use state::State;
 

@@ -29,7 +29,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     let bad = |message: String| BadInput(format!("{}: {message}", file.display()));
     let content = File::open(file).map_err(|error| bad(format!("the file cannot be read: {error}")))?;
     let name = file.file_name().map(|name| name.to_string_lossy().trim_end_matches(".tar.gz").to_owned());
-    let archive = Archive::read(&name.unwrap_or_default(), BufReader::new(content)).map_err(|error| bad(error.to_string()))?;
+    let archive =
+        Archive::read(&name.unwrap_or_default(), BufReader::new(content)).map_err(|error| bad(error.to_string()))?;
     print!("{}", archive.describe());
     Ok(true)
 }

@@ -79,9 +79,17 @@ impl Scene<'_> {
 
     fn resource(&self, api_version: Option<&str>, kind: &str) -> Result<GroupResource, Miss> {
         let group = api_version.map(|version| rewake_apiserver::resource::split_api_version(version).0);
-        let known = self.kinds.0.iter().find(|known| known.kind == kind && group.is_none_or(|group| *known.resource.group == *group));
+        let known = self
+            .kinds
+            .0
+            .iter()
+            .find(|known| known.kind == kind && group.is_none_or(|group| *known.resource.group == *group));
         known.map(|known| known.resource.clone()).ok_or_else(|| {
-            let message = super::decode::unknown("the cluster serves no kind", kind, self.kinds.0.iter().map(|known| known.kind.as_str()));
+            let message = super::decode::unknown(
+                "the cluster serves no kind",
+                kind,
+                self.kinds.0.iter().map(|known| known.kind.as_str()),
+            );
             Miss::new("", "", message)
         })
     }
@@ -159,7 +167,11 @@ impl Scene<'_> {
         for object in found {
             let before = milestone.store.get(&resource, object.namespace(), object.name());
             if before.is_none_or(|before| before.uid() != object.uid()) {
-                return Err(Miss::new(title(object), "metadata.uid", format!("is not the one of step {since}: the object was made anew")));
+                return Err(Miss::new(
+                    title(object),
+                    "metadata.uid",
+                    format!("is not the one of step {since}: the object was made anew"),
+                ));
             }
         }
         Ok(())
@@ -167,7 +179,8 @@ impl Scene<'_> {
 
     /// Requests that match a pattern and were carried out (or refused, when the pattern says so).
     fn requests<'s>(&'s self, seen: &'s Seen) -> impl Iterator<Item = &'s RequestEntry> {
-        let skip = seen.since.as_ref().and_then(|id| self.milestones.get(id)).map_or(0, |milestone| milestone.trace_length);
+        let skip =
+            seen.since.as_ref().and_then(|id| self.milestones.get(id)).map_or(0, |milestone| milestone.trace_length);
         self.kernel.trace.entries().skip(skip).filter_map(move |entry| match &entry.what {
             crate::trace::What::Request(request) if matches(seen, request) => Some(request),
             _ => None,
@@ -183,14 +196,22 @@ impl Scene<'_> {
             let report = self.kernel.guest_report(object.namespace(), object.name());
             match look {
                 GuestLook::Configured(times) if report.configured != *times => {
-                    return Err(Miss::new(title(object), "", format!("was configured {} times instead of {times}", report.configured)));
+                    return Err(Miss::new(
+                        title(object),
+                        "",
+                        format!("was configured {} times instead of {times}", report.configured),
+                    ));
                 }
                 GuestLook::Notified(wanted) => {
                     let mut received = report.notified.iter();
                     for line in wanted {
                         if !received.any(|notified| notified.contains(line.as_str())) {
                             let all = report.notified.join("; ");
-                            return Err(Miss::new(title(object), "", format!("was not notified with `{line}` (in this order); it received: {all}")));
+                            return Err(Miss::new(
+                                title(object),
+                                "",
+                                format!("was not notified with `{line}` (in this order); it received: {all}"),
+                            ));
                         }
                     }
                 }
@@ -237,10 +258,18 @@ fn contains(path: &str, wanted: &Value, actual: &Value) -> Result<(), (String, S
                     return miss(format!("has no item that contains {want} (wanted item {at}); it is {actual}"));
                 }
             }
-            if wanted.is_empty() && !items.is_empty() { miss(format!("is {actual}, but must be empty")) } else { Ok(()) }
+            if wanted.is_empty() && !items.is_empty() {
+                miss(format!("is {actual}, but must be empty"))
+            } else {
+                Ok(())
+            }
         }
         (Value::String(pattern), Value::String(text)) if pattern.contains('*') => {
-            if glob(pattern, text) { Ok(()) } else { miss(format!("is \"{text}\", which does not match \"{pattern}\"")) }
+            if glob(pattern, text) {
+                Ok(())
+            } else {
+                miss(format!("is \"{text}\", which does not match \"{pattern}\""))
+            }
         }
         (Value::Number(a), Value::Number(b)) if a.as_f64() == b.as_f64() => Ok(()),
         _ if wanted == actual => Ok(()),

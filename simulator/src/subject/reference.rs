@@ -154,7 +154,9 @@ impl Subject for Reference {
         memory.queue.insert(Target::Installation, now);
         for watched in watched() {
             let (group, _) = rewake_apiserver::resource::split_api_version(watched.api_version);
-            for object in store.list(&GroupResource::new(group, watched.plural), "").filter(|object| is_watched(watched, object)) {
+            for object in
+                store.list(&GroupResource::new(group, watched.plural), "").filter(|object| is_watched(watched, object))
+            {
                 for target in memory.index.notice("ADDED", object) {
                     memory.known.insert(target.clone());
                     memory.queue.insert(target, now);
@@ -177,7 +179,11 @@ impl Subject for Reference {
         let watches = watched().iter().any(|watched| {
             let (group, _) = rewake_apiserver::resource::split_api_version(watched.api_version);
             let of_kind = *entry.resource.group == *group && *entry.resource.resource == *watched.plural;
-            of_kind && [Some(&entry.object), entry.previous.as_ref()].into_iter().flatten().any(|object| is_watched(watched, object))
+            of_kind
+                && [Some(&entry.object), entry.previous.as_ref()]
+                    .into_iter()
+                    .flatten()
+                    .any(|object| is_watched(watched, object))
         });
         if !watches {
             return;
@@ -211,7 +217,12 @@ impl Subject for Reference {
                 let targets: Vec<Target> = self.memory.known.iter().cloned().collect();
                 return self.enqueue(targets, now);
             }
-            let next = self.memory.queue.iter().filter(|(_, due)| **due <= now).min_by_key(|(target, due)| (**due, (*target).clone()));
+            let next = self
+                .memory
+                .queue
+                .iter()
+                .filter(|(_, due)| **due <= now)
+                .min_by_key(|(target, due)| (**due, (*target).clone()));
             if let Some(target) = next.map(|(target, _)| target.clone()) {
                 self.memory.queue.remove(&target);
                 self.look(target, now).await;
@@ -285,7 +296,13 @@ struct SimulatedGuest {
 
 #[async_trait]
 impl Guest for SimulatedGuest {
-    async fn exec(&self, pod: &PodRef, container: &str, argv: &[String], stdin: &[u8]) -> Result<ExecResult, GuestError> {
+    async fn exec(
+        &self,
+        pod: &PodRef,
+        container: &str,
+        argv: &[String],
+        stdin: &[u8],
+    ) -> Result<ExecResult, GuestError> {
         let mut kernel = self.api.kernel();
         let result = kernel.exec(&pod.namespace, &pod.name, container, argv, stdin);
         match result {

@@ -58,7 +58,9 @@ pub enum ArchiveError {
     #[error("the archive is truncated or is not a gzip-compressed tar file: {0}")]
     Broken(#[source] std::io::Error),
     /// A path leads out of the archive.
-    #[error("the archive holds the path `{0}`, which leads out of it; no backup tool writes such paths, so it is refused")]
+    #[error(
+        "the archive holds the path `{0}`, which leads out of it; no backup tool writes such paths, so it is refused"
+    )]
     Escapes(String),
     /// Something that is not a regular file or a folder.
     #[error("the archive holds `{0}`, which is a link or a device; backups hold plain files only")]
@@ -294,7 +296,9 @@ mod tests {
         let refused = |files: &[(&str, &[u8])]| Archive::read("x", tar_gz(files).as_slice()).unwrap_err().to_string();
         assert!(refused(&[("../etc/passwd", b"x")]).contains("leads out of it"));
         assert!(refused(&[("/etc/passwd", b"x")]).contains("leads out of it"));
-        assert!(refused(&[("resources/pods/namespaces/a/b.json", b"{not json")]).contains("is not a Kubernetes object"));
+        assert!(
+            refused(&[("resources/pods/namespaces/a/b.json", b"{not json")]).contains("is not a Kubernetes object")
+        );
         assert!(refused(&[("resources/pods/namespaces/a/b.json", b"[]")]).contains("no apiVersion and kind"));
         assert!(refused(&[("resources/pods/cluster/b.json", &vec![b' '; 4 << 20])]).contains("at most"));
         let mut whole = Vec::new();

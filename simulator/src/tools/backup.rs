@@ -69,7 +69,11 @@ impl BackupRun {
             additional: VecDeque::new(),
             seen: BTreeSet::new(),
             asked: None,
-            archive: Archive { name: name.to_owned(), format_version: super::archive::FORMAT_VERSION.to_owned(), ..Archive::default() },
+            archive: Archive {
+                name: name.to_owned(),
+                format_version: super::archive::FORMAT_VERSION.to_owned(),
+                ..Archive::default()
+            },
             warnings: Vec::new(),
         }
     }
@@ -83,7 +87,8 @@ impl BackupRun {
     /// How it ended.
     #[must_use]
     pub fn summary(&self) -> String {
-        let warnings = if self.warnings.is_empty() { String::new() } else { format!(", warnings: {}", self.warnings.join("; ")) };
+        let warnings =
+            if self.warnings.is_empty() { String::new() } else { format!(", warnings: {}", self.warnings.join("; ")) };
         format!("backup {} holds {} objects{warnings}", self.archive.name, self.archive.items.len())
     }
 
@@ -95,7 +100,10 @@ impl BackupRun {
                 for item in answer.json()["items"].as_array().into_iter().flatten() {
                     self.take(&kind, item.clone());
                 }
-                more = answer.json()["metadata"]["continue"].as_str().filter(|token| !token.is_empty()).map(|token| (kind, namespace, token.to_owned()));
+                more = answer.json()["metadata"]["continue"]
+                    .as_str()
+                    .filter(|token| !token.is_empty())
+                    .map(|token| (kind, namespace, token.to_owned()));
             }
             (Some(Asked::Page { kind, .. }), Some(answer)) => {
                 self.warnings.push(format!("{} could not be listed: {}", kind.resource, message(answer)));
@@ -118,7 +126,14 @@ impl BackupRun {
                 continue;
             }
             let Some(kind) = self.kinds.get(&key.resource) else { continue };
-            let request = Request::new(Verb::Get, tool_user(), &kind.api_version, &kind.resource.resource, &key.namespace, &key.name);
+            let request = Request::new(
+                Verb::Get,
+                tool_user(),
+                &kind.api_version,
+                &kind.resource.resource,
+                &key.namespace,
+                &key.name,
+            );
             self.asked = Some(Asked::Item(key));
             return ToolMove::Send(request);
         }
@@ -129,10 +144,12 @@ impl BackupRun {
     }
 
     fn page(&mut self, kind: ToolKind, namespace: String, token: Option<String>) -> ToolMove {
-        let mut request = Request::new(Verb::List, tool_user(), &kind.api_version, &kind.resource.resource, &namespace, "")
-            .option("limit", PAGE);
+        let mut request =
+            Request::new(Verb::List, tool_user(), &kind.api_version, &kind.resource.resource, &namespace, "")
+                .option("limit", PAGE);
         if !self.selection.labels.is_empty() && &*kind.resource.resource != "namespaces" {
-            let labels: Vec<String> = self.selection.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            let labels: Vec<String> =
+                self.selection.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
             request = request.option("labelSelector", labels.join(","));
         }
         if let Some(token) = token {
@@ -150,7 +167,8 @@ impl BackupRun {
         }
         let namespace = if &*kind.resource.resource == "namespaces" { object.name() } else { object.namespace() };
         let in_namespace = namespace.is_empty() || self.selection.takes_namespace(namespace);
-        let deleting = object.is_deleting() && !(self.profile.saves_terminating && object.finalizers().next().is_some());
+        let deleting =
+            object.is_deleting() && !(self.profile.saves_terminating && object.finalizers().next().is_some());
         if object.label(EXCLUDE_LABEL) == Some("true") || !in_namespace || deleting {
             return;
         }
@@ -182,7 +200,8 @@ impl BackupRun {
                 .collect(),
             (group, plural) if group.contains('.') && !group.ends_with(".k8s.io") => {
                 let definitions = GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions");
-                let excluded = self.selection.exclude_resources.iter().any(|name| super::selection::names(name, &definitions));
+                let excluded =
+                    self.selection.exclude_resources.iter().any(|name| super::selection::names(name, &definitions));
                 if excluded { Vec::new() } else { vec![ItemKey::new(definitions, "", &format!("{plural}.{group}"))] }
             }
             _ => Vec::new(),

@@ -31,7 +31,12 @@ const CLAIM_BINDING: &[&str] = &[
 
 /// Applies the actions for the type of `object`, which still carries its old namespace.
 /// `archived` is the object as it was backed up.
-pub fn apply(resource: &GroupResource, object: &mut Value, archived: &Value, mapping: &BTreeMap<String, String>) -> Verdict {
+pub fn apply(
+    resource: &GroupResource,
+    object: &mut Value,
+    archived: &Value,
+    mapping: &BTreeMap<String, String>,
+) -> Verdict {
     match (&*resource.group, &*resource.resource) {
         ("", "pods") => pod(object, archived),
         ("", "persistentvolumeclaims") => claim(object, archived),
@@ -71,7 +76,9 @@ fn pod(object: &mut Value, archived: &Value) -> Verdict {
         if let Some(volumes) = spec.get_mut("volumes").and_then(Value::as_array_mut) {
             volumes.retain(|volume| !is_token(&volume["name"]));
             let claims = volumes.iter().filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
-            first.extend(claims.map(|claim| ItemKey::new(GroupResource::new("", "persistentvolumeclaims"), &namespace, claim)));
+            first.extend(
+                claims.map(|claim| ItemKey::new(GroupResource::new("", "persistentvolumeclaims"), &namespace, claim)),
+            );
         }
         for list in ["containers", "initContainers"] {
             for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
@@ -97,7 +104,9 @@ fn volume(object: &mut Value, mapping: &BTreeMap<String, String>) -> Verdict {
     if let Some(claim) = object["spec"]["claimRef"].as_object_mut() {
         claim.remove("uid");
         claim.remove("resourceVersion");
-        if let Some(target) = claim.get("namespace").and_then(Value::as_str).and_then(|namespace| mapping.get(namespace)) {
+        if let Some(target) =
+            claim.get("namespace").and_then(Value::as_str).and_then(|namespace| mapping.get(namespace))
+        {
             claim.insert("namespace".to_owned(), target.as_str().into());
         }
     }
@@ -125,7 +134,9 @@ fn service(object: &mut Value) -> Verdict {
 fn service_account(object: &mut Value) -> Verdict {
     let token = format!("{}-token-", object.name());
     if let Some(secrets) = object["secrets"].as_array_mut() {
-        if let Some(at) = secrets.iter().position(|secret| secret["name"].as_str().is_some_and(|name| name.starts_with(&token))) {
+        if let Some(at) =
+            secrets.iter().position(|secret| secret["name"].as_str().is_some_and(|name| name.starts_with(&token)))
+        {
             secrets.remove(at);
         }
     }
@@ -193,10 +204,14 @@ mod tests {
 
     #[test]
     fn a_pod_comes_back_unbound_with_its_claims_first() {
-        let (pod, verdict) = run("pods", "", json!({
+        let (pod, verdict) = run(
+            "pods",
+            "",
+            json!({
             "metadata": {"name": "web-0", "namespace": "team"},
             "spec": {"nodeName": "n", "volumes": [
-                {"name": "p", "persistentVolumeClaim": {"claimName": "p-web-0"}}, {"name": "default-token-x"}]}}));
+                {"name": "p", "persistentVolumeClaim": {"claimName": "p-web-0"}}, {"name": "default-token-x"}]}}),
+        );
         assert_eq!(pod["spec"], json!({"volumes": [{"name": "p", "persistentVolumeClaim": {"claimName": "p-web-0"}}]}));
         assert_eq!(verdict.first[0].to_string(), "persistentvolumeclaims team/p-web-0");
     }

@@ -93,7 +93,14 @@ mod tests {
         let types: Vec<String> = ordered.iter().map(|key| key.resource.resource.to_string()).collect();
         assert_eq!(
             types,
-            ["namespaces", "services", "kubedirectorapps", "kubedirectorclusters", "kubedirectorstatusbackups", "statefulsets"]
+            [
+                "namespaces",
+                "services",
+                "kubedirectorapps",
+                "kubedirectorclusters",
+                "kubedirectorstatusbackups",
+                "statefulsets"
+            ]
         );
     }
 }

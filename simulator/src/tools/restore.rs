@@ -200,9 +200,16 @@ impl RestoreRun {
         let released = |key: &ItemKey| {
             id.is_none_or(|id| holds.iter().any(|hold| hold.id == id && holds_item(hold, key, &archive)))
         };
-        let (free, held) = std::mem::take(&mut self.held).into_iter().partition(released);
+        let (free, held): (VecDeque<ItemKey>, Vec<ItemKey>) = {
+            let (free, held): (Vec<_>, Vec<_>) = std::mem::take(&mut self.held).into_iter().partition(released);
+            (free.into(), held)
+        };
         self.held = held;
-        let mut run = Self::new(RestoreSpec { holds: Vec::new(), stop_after: None, ..self.spec.clone() }, archive, Arc::clone(&self.kinds));
+        let mut run = Self::new(
+            RestoreSpec { holds: Vec::new(), stop_after: None, ..self.spec.clone() },
+            archive,
+            Arc::clone(&self.kinds),
+        );
         run.uids.clone_from(&self.uids);
         run.items = Some(free);
         run
@@ -269,7 +276,8 @@ impl RestoreRun {
         if self.items.is_none() {
             let ordered = self.ordered(decisions);
             let (held, free): (Vec<_>, VecDeque<_>) = partition(ordered, |key| self.is_held(key));
-            (self.items, self.held) = (Some(free), held);
+            self.items = Some(free);
+            self.held = held;
         }
         let mut answer = answer;
         loop {
@@ -320,14 +328,16 @@ impl RestoreRun {
             return false;
         }
         if self.spec.profile.authored_only
-            && (object.owner_references().next().is_some() || MADE_BY_CONTROLLERS.iter().any(|name| names(name, &key.resource)))
+            && (object.owner_references().next().is_some()
+                || MADE_BY_CONTROLLERS.iter().any(|name| names(name, &key.resource)))
         {
             return false;
         }
         let is_definition = &*key.resource.resource == "customresourcedefinitions";
         let place = if key.namespace.is_empty() {
             &*key.resource.resource == "namespaces" && selection.takes_namespace(&key.name)
-                || &*key.resource.resource != "namespaces" && (is_definition || selection.cluster_resources != Some(false))
+                || &*key.resource.resource != "namespaces"
+                    && (is_definition || selection.cluster_resources != Some(false))
         } else {
             selection.takes_namespace(&key.namespace)
         };
@@ -370,7 +380,11 @@ impl RestoreRun {
                 self.finish(&key, ItemOutcome::Skipped);
                 return;
             }
-            let missing: Vec<ItemKey> = verdict.first.into_iter().filter(|needed| !self.seen.contains(needed) && self.selects_additional(needed)).collect();
+            let missing: Vec<ItemKey> = verdict
+                .first
+                .into_iter()
+                .filter(|needed| !self.seen.contains(needed) && self.selects_additional(needed))
+                .collect();
             if !missing.is_empty() {
                 // The whole procedure for what is needed, then this item again.
                 self.seen.remove(&key);
@@ -399,7 +413,8 @@ impl RestoreRun {
             label(&mut object, &self.archive.name, &self.spec.name);
         }
         let relinks = matches!(profile.owner_references, OwnerReferences::FromLiveOwner | OwnerReferences::Rebuilt);
-        let owners: VecDeque<Value> = if relinks { archived.owner_references().cloned().collect() } else { VecDeque::new() };
+        let owners: VecDeque<Value> =
+            if relinks { archived.owner_references().cloned().collect() } else { VecDeque::new() };
         let stage = if key.namespace.is_empty() { Stage::LookForOwner } else { Stage::LookForNamespace };
         self.current = Some(Current { key, kind, object, stage, polls: 0, owners, relinked: Vec::new() });
     }
@@ -435,8 +450,15 @@ impl RestoreRun {
 
     fn request(&self, verb: Verb, current: &Current) -> Request {
         let name = if verb == Verb::Create { "" } else { current.object.name() };
-        Request::new(verb, tool_user(), &current.kind.api_version, &current.kind.resource.resource, current.object.namespace(), name)
-            .agent(self.agent())
+        Request::new(
+            verb,
+            tool_user(),
+            &current.kind.api_version,
+            &current.kind.resource.resource,
+            current.object.namespace(),
+            name,
+        )
+        .agent(self.agent())
     }
 
     fn agent(&self) -> &'static str {
@@ -468,10 +490,13 @@ impl RestoreRun {
                 current.stage = Stage::CreateNamespace;
                 self.send(current, request)
             }
-            (Stage::LookForNamespace, Some(answer)) if answer.json().is_deleting() || answer.json()["status"]["phase"] == "Terminating" => {
+            (Stage::LookForNamespace, Some(answer))
+                if answer.json().is_deleting() || answer.json()["status"]["phase"] == "Terminating" =>
+            {
                 current.polls += 1;
                 if current.polls > POLLS_MAX {
-                    self.errors.push(format!("{}: the namespace is still being deleted after ten minutes", current.key));
+                    self.errors
+                        .push(format!("{}: the namespace is still being deleted after ten minutes", current.key));
                     self.finish(&current.key, ItemOutcome::Failed);
                     return None;
                 }
@@ -530,7 +555,11 @@ impl RestoreRun {
             }
             (Stage::Status | Stage::StatusLook, Some(answer)) => {
                 if !answer.is_success() {
-                    self.warnings.push(format!("{}: its status could not be restored: {}", current.key, message(answer)));
+                    self.warnings.push(format!(
+                        "{}: its status could not be restored: {}",
+                        current.key,
+                        message(answer)
+                    ));
                 }
                 self.enter(current, Stage::ManagedFields)
             }
@@ -542,7 +571,11 @@ impl RestoreRun {
             }
             (Stage::AwaitDefinition, Some(answer)) => {
                 let is_true = |type_: &str| {
-                    answer.json()["status"]["conditions"].as_array().into_iter().flatten().any(|condition| condition["type"] == type_ && condition["status"] == "True")
+                    answer.json()["status"]["conditions"]
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                        .any(|condition| condition["type"] == type_ && condition["status"] == "True")
                 };
                 current.polls += 1;
                 if is_true("Established") && is_true("NamesAccepted") {
@@ -582,7 +615,8 @@ impl RestoreRun {
 
     fn namespace_object(&self, name: &str, archived_name: &str) -> Value {
         let key = ItemKey::new(GroupResource::new("", "namespaces"), "", archived_name);
-        let mut object = self.archive.items.get(&key).map_or_else(|| json!({"metadata": {}}), |object| (**object).clone());
+        let mut object =
+            self.archive.items.get(&key).map_or_else(|| json!({"metadata": {}}), |object| (**object).clone());
         let metadata = json!({"name": name, "labels": object["metadata"]["labels"], "annotations": object["metadata"]["annotations"]});
         object["apiVersion"] = "v1".into();
         object["kind"] = "Namespace".into();
@@ -615,19 +649,25 @@ impl RestoreRun {
                 current.owners.pop_front();
                 continue;
             }
-            let (api_version, kind) = (owner["apiVersion"].as_str().unwrap_or_default(), owner["kind"].as_str().unwrap_or_default());
+            let (api_version, kind) =
+                (owner["apiVersion"].as_str().unwrap_or_default(), owner["kind"].as_str().unwrap_or_default());
             let Some(kind) = self.kinds.of_object(api_version, kind) else {
                 current.owners.pop_front();
                 continue;
             };
             let namespace = if kind.namespaced { current.object.namespace() } else { "" };
             let name = owner["name"].as_str().unwrap_or_default();
-            let request = Request::new(Verb::Get, tool_user(), &kind.api_version, &kind.resource.resource, namespace, name);
+            let request =
+                Request::new(Verb::Get, tool_user(), &kind.api_version, &kind.resource.resource, namespace, name);
             return self.send(current, request);
         }
         if matches!(self.owner_references(), OwnerReferences::FromLiveOwner | OwnerReferences::Rebuilt) {
             let relinked = std::mem::take(&mut current.relinked);
-            set_meta(&mut current.object, "ownerReferences", if relinked.is_empty() { Value::Null } else { Value::Array(relinked) });
+            set_meta(
+                &mut current.object,
+                "ownerReferences",
+                if relinked.is_empty() { Value::Null } else { Value::Array(relinked) },
+            );
         }
         let next = if self.spec.profile.looks_before_creating { Stage::Look } else { Stage::Create };
         self.enter(current, next)
@@ -652,7 +692,8 @@ impl RestoreRun {
             self.finish(&current.key, ItemOutcome::Skipped);
             return None;
         }
-        let existing = if is_service_account { Existing::Apply } else { self.spec.existing.unwrap_or(self.spec.profile.existing) };
+        let existing =
+            if is_service_account { Existing::Apply } else { self.spec.existing.unwrap_or(self.spec.profile.existing) };
         let request = match existing {
             Existing::Skip => {
                 self.warnings.push(format!("{} exists and differs; the live object is left alone", current.key));
@@ -691,7 +732,9 @@ impl RestoreRun {
                 _ => self.spec.restore_status.iter().any(|name| names(name, &current.key.resource)),
             };
         let is_custom = current.kind.resource.group.contains('.') && !current.kind.resource.group.ends_with(".k8s.io");
-        if (asked || profile.always_restores_status && is_custom && current.kind.has_status) && !archived["status"].is_null() {
+        if (asked || profile.always_restores_status && is_custom && current.kind.has_status)
+            && !archived["status"].is_null()
+        {
             current.object["status"] = archived["status"].clone();
             let version = created.resource_version().to_owned();
             return self.put_status(current, &version);
@@ -710,7 +753,8 @@ impl RestoreRun {
         let fields = self.archive.items.get(&current.key).map(|archived| archived["metadata"]["managedFields"].clone());
         match fields.filter(|fields| self.spec.profile.patches_managed_fields && fields.is_array()) {
             Some(fields) => {
-                let request = self.request(Verb::Patch, &current).merge_patch(json!({"metadata": {"managedFields": fields}}));
+                let request =
+                    self.request(Verb::Patch, &current).merge_patch(json!({"metadata": {"managedFields": fields}}));
                 self.send(current, request)
             }
             None => self.after_create(current),
@@ -740,10 +784,21 @@ impl RestoreRun {
                     let key = ItemKey::new(kind.resource.clone(), item.namespace(), item.name());
                     let owned = item.owner_references().next().is_some();
                     let in_scope = self.archive.items.keys().any(|key| key.namespace == item.namespace());
-                    if in_scope && !owned && !self.archive.items.contains_key(&key) && !NEVER_RESTORED.contains(&&*kind.resource.to_string()) {
+                    if in_scope
+                        && !owned
+                        && !self.archive.items.contains_key(&key)
+                        && !NEVER_RESTORED.contains(&&*kind.resource.to_string())
+                    {
                         self.pruning.push_back(
-                            Request::new(Verb::Delete, tool_user(), &kind.api_version, &kind.resource.resource, item.namespace(), item.name())
-                                .agent("backup-restore-operator"),
+                            Request::new(
+                                Verb::Delete,
+                                tool_user(),
+                                &kind.api_version,
+                                &kind.resource.resource,
+                                item.namespace(),
+                                item.name(),
+                            )
+                            .agent("backup-restore-operator"),
                         );
                     }
                 }
@@ -753,7 +808,14 @@ impl RestoreRun {
             return ToolMove::Send(request);
         }
         match self.prune.as_ref().and_then(VecDeque::front) {
-            Some(kind) => ToolMove::Send(Request::new(Verb::List, tool_user(), &kind.api_version, &kind.resource.resource, "", "")),
+            Some(kind) => ToolMove::Send(Request::new(
+                Verb::List,
+                tool_user(),
+                &kind.api_version,
+                &kind.resource.resource,
+                "",
+                "",
+            )),
             None => ToolMove::Finished,
         }
     }
@@ -762,7 +824,10 @@ impl RestoreRun {
 fn holds_item(hold: &Hold, key: &ItemKey, archive: &Archive) -> bool {
     names(&hold.resource, &key.resource)
         && (hold.name.is_empty() || super::selection::glob(&hold.name, &key.name))
-        && archive.items.get(key).is_some_and(|object| hold.labels.iter().all(|(label, value)| object.label(label) == Some(value)))
+        && archive
+            .items
+            .get(key)
+            .is_some_and(|object| hold.labels.iter().all(|(label, value)| object.label(label) == Some(value)))
 }
 
 fn partition(items: Vec<ItemKey>, is_held: impl Fn(&ItemKey) -> bool) -> (Vec<ItemKey>, VecDeque<ItemKey>) {
@@ -775,9 +840,13 @@ fn partition(items: Vec<ItemKey>, is_held: impl Fn(&ItemKey) -> bool) -> (Vec<It
 
 fn without_nulls(patch: Value) -> Value {
     match patch {
-        Value::Object(fields) => {
-            Value::Object(fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key, without_nulls(value))).collect())
-        }
+        Value::Object(fields) => Value::Object(
+            fields
+                .into_iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(key, value)| (key, without_nulls(value)))
+                .collect(),
+        ),
         other => other,
     }
 }

@@ -71,7 +71,11 @@ pub fn glob(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
         Some((before, after)) => text.strip_prefix(before).is_some_and(|rest| {
-            if after.is_empty() { true } else { (0..=rest.len()).any(|at| rest.is_char_boundary(at) && glob(after, &rest[at..])) }
+            if after.is_empty() {
+                true
+            } else {
+                (0..=rest.len()).any(|at| rest.is_char_boundary(at) && glob(after, &rest[at..]))
+            }
         }),
     }
 }

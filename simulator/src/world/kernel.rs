@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use rewake_apiserver::control_plane::{Config, Progress, WebhookAnswer, WebhookCall};
-use rewake_apiserver::guest::Guests;
+use rewake_apiserver::guest::{ExecResult, GuestReport, Guests, VolumeData};
+use rewake_apiserver::loops::ControlLoop;
+use rewake_apiserver::object::ObjectExt;
 use rewake_apiserver::request::{Request, Response, Verb};
 use rewake_apiserver::resource::GroupResource;
 use rewake_apiserver::store::{Revision, Store};
@@ -17,6 +19,7 @@ use rewake_apiserver::{ApiError, ControlPlane};
 
 use crate::decisions::Decisions;
 use crate::faults::{Effect, Faults};
+use crate::tools::Archive;
 use crate::trace::{Actor, RequestEntry, Trace, What};
 
 /// Answers webhook calls for a Service: the controller under test, while it runs.
@@ -70,13 +73,24 @@ pub fn epoch() -> Timestamp {
     "2030-01-01T00:00:00Z".parse().expect("a valid time")
 }
 
+/// Every control loop of a simulated cluster, the node stand-in included.
+pub(super) fn loops() -> Vec<Box<dyn ControlLoop>> {
+    let mut loops = rewake_apiserver::loops::standard();
+    loops.push(rewake_apiserver::loops::node());
+    loops
+}
+
 impl Api {
     /// A fresh control plane.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         let now = epoch();
+        let mut plane = ControlPlane::new(config, now);
+        for control_loop in loops() {
+            plane.add_loop(control_loop, now);
+        }
         Self(Arc::new(Mutex::new(Kernel {
-            plane: ControlPlane::new(config, now),
+            plane,
             now,
             decisions: Decisions::new(config.seed),
             trace: Trace::new(now),
@@ -126,7 +140,7 @@ impl Api {
             if kernel.crashed.contains(by) {
                 return Err(ConnectionLost);
             }
-            *kernel.calls.entry(by.clone()).or_default() += 1;
+            kernel.count(by);
             match kernel.faults.strike(by, &request) {
                 Some((id, Effect::Refuse { code, message })) => {
                     kernel.note(by, format!("fault {id} refuses the next request"));
@@ -150,7 +164,7 @@ impl Api {
                     let answer = self.ask(&call).await;
                     let mut kernel = self.kernel();
                     let now = kernel.now;
-                    progress = kernel.carry_on(&mut about, |plane| plane.resume(paused, answer, now));
+                    progress = kernel.carry_on(&mut about, |plane| plane.resume(paused, &answer, now));
                 }
             }
         };
@@ -177,7 +191,7 @@ impl Api {
             Ok(handler) => {
                 let body = handler.review(call.body.clone()).await;
                 let outcome = describe_review(&body);
-                (WebhookAnswer::Http { code: 200, body }, outcome)
+                (WebhookAnswer::Http { code: 200, content_type: "application/json".to_owned(), body }, outcome)
             }
         };
         let mut kernel = self.kernel();
@@ -191,14 +205,41 @@ impl Kernel {
     /// The committed objects.
     #[must_use]
     pub fn store(&self) -> &Store {
-        self.plane.store()
+        self.plane.view().store()
+    }
+
+    /// Counts an API call.
+    pub fn count(&mut self, by: &Actor) {
+        *self.calls.entry(by.clone()).or_default() += 1;
+    }
+
+    /// What can be told of the guest in a pod.
+    #[must_use]
+    pub fn guest_report(&self, namespace: &str, pod: &str) -> GuestReport {
+        self.guests.report(&self.plane.view(), namespace, pod, rewake_controller::guest::DIR)
+    }
+
+    /// What the claims in a backup hold just now, by namespace and name.
+    #[must_use]
+    pub fn volumes_of(&self, archive: &Archive) -> BTreeMap<(String, String), VolumeData> {
+        let claims = archive.items.iter().filter(|(key, _)| &*key.resource.resource == "persistentvolumeclaims");
+        claims
+            .map(|(key, claim)| ((key.namespace.clone(), key.name.clone()), self.guests.volume(claim.uid())))
+            .collect()
     }
 
     /// Runs a command in a container, as `pods/exec` would.
     ///
     /// # Errors
     /// Why the container cannot be reached.
-    pub fn exec(&mut self, namespace: &str, pod: &str, container: &str, argv: &[String], stdin: &[u8]) -> Result<ExecResult, String> {
+    pub fn exec(
+        &mut self,
+        namespace: &str,
+        pod: &str,
+        container: &str,
+        argv: &[String],
+        stdin: &[u8],
+    ) -> Result<ExecResult, String> {
         let view = self.plane.view();
         self.guests.exec(&view, namespace, pod, container, argv, stdin)
     }

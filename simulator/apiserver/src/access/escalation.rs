@@ -1,7 +1,7 @@
-//! Nobody hands out rights they do not have: checks on writes of roles and bindings.
+//! Nobody hands out rights that they do not hold: what is checked when roles and bindings are written.
 //!
-//! Source: `pkg/registry/rbac/{role,clusterrole,rolebinding,clusterrolebinding}/policybased/storage.go`,
-//! `pkg/registry/rbac/escalation_check.go`, `pkg/registry/rbac/validation/{rule,policy_compact}.go`.
+//! Source: `pkg/registry/rbac/{role,clusterrole,rolebinding,clusterrolebinding}/policybased` and
+//! `pkg/registry/rbac/validation`.
 
 use serde_json::{Value, json};
 
@@ -12,228 +12,170 @@ use crate::request::User;
 use crate::resource::GroupResource;
 use crate::store::Store;
 
-/// One write of a role or binding.
-#[derive(Clone, Copy, Debug)]
-pub struct RoleWrite<'a> {
-    /// Which of the four resources.
-    pub resource: &'a GroupResource,
-    /// The namespace, or empty.
-    pub namespace: &'a str,
-    /// The name in the path; empty for a create.
-    pub name: &'a str,
-    /// The object as it would be.
-    pub object: &'a Value,
-    /// The object as it is.
-    pub old: Option<&'a Value>,
-}
+const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Refuses a role or binding that gives more than its writer has.
+/// May the user write this role or binding?
 ///
 /// # Errors
-/// 403 with the rights that are missing; 404 when a binding's role does not exist.
-pub fn check(store: &Store, user: &User, write: &RoleWrite<'_>) -> Result<(), ApiError> {
-    if &*write.resource.group != rules::GROUP || rules::is_master(user) || write.changes_only_ownership() {
+/// 403 with the rights that would be handed out and are not held.
+pub(crate) fn check(
+    store: &Store,
+    user: &User,
+    resource: &GroupResource,
+    namespace: &str,
+    object: &Value,
+    old: Option<&Value>,
+) -> Result<(), ApiError> {
+    if &*resource.group != GROUP || rules::is_master(user) {
         return Ok(());
     }
-    let granted = match &*write.resource.resource {
+    let (granted, verb, asked_about): (Vec<&Value>, _, _) = match &*resource.resource {
         "roles" | "clusterroles" => {
-            if write.allowed(store, user, "escalate", &write.resource.resource, write.name) {
+            if old.is_some_and(|old| {
+                old["rules"] == object["rules"] && old["aggregationRule"] == object["aggregationRule"]
+            }) {
                 return Ok(());
             }
-            if write.object["aggregationRule"].is_object() && !is_covered(store, user, write, &everything()) {
-                let why = "must have cluster-admin privileges to use the aggregationRule";
-                return Err(ApiError::forbidden(write.resource, write.object.name(), why));
-            }
-            write.object["rules"].as_array().cloned().unwrap_or_default()
+            (own_rules(object), "escalate", (&*resource.resource, object.name()))
         }
         "rolebindings" | "clusterrolebindings" => {
-            let reference = &write.object["roleRef"];
-            let name = reference["name"].as_str().unwrap_or_default();
-            let resource = if reference["kind"] == "ClusterRole" { "clusterroles" } else { "roles" };
-            if write.allowed(store, user, "bind", resource, name) {
+            if old.is_some_and(|old| old["subjects"] == object["subjects"] && old["roleRef"] == object["roleRef"]) {
                 return Ok(());
             }
-            let Some(role) = rules::role(store, reference, write.namespace) else {
-                return Err(ApiError::not_found(&GroupResource::new(rules::GROUP, resource), name));
-            };
-            role["rules"].as_array().cloned().unwrap_or_default()
+            let reference = &object["roleRef"];
+            let name = reference["name"].as_str().unwrap_or_default();
+            let plural = if reference["kind"] == "ClusterRole" { "clusterroles" } else { "roles" };
+            let role = rules::role(store, reference, namespace);
+            (role.map(own_rules).unwrap_or_default(), "bind", (plural, name))
         }
         _ => return Ok(()),
     };
-    let missing = missing(store, user, write.namespace, &granted);
-    if missing.is_empty() {
+    let (plural, name) = asked_about;
+    let attributes = Attributes {
+        verb: verb.into(),
+        target: Target::Resource {
+            group: GROUP.into(),
+            resource: plural.into(),
+            subresource: "".into(),
+            namespace: namespace.into(),
+            name: name.into(),
+        },
+    };
+    if rules::evaluate(store, user, &attributes).is_ok() {
         return Ok(());
     }
-    let mut lines: Vec<String> = compact(missing).iter().map(describe).collect();
-    lines.sort();
-    lines.dedup();
-    let groups: Vec<String> = user.groups.iter().map(|group| format!("{group:?}")).collect();
-    let why = format!(
-        "user {:?} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}",
-        user.name,
-        groups.join(" "),
-        lines.join("\n")
-    );
-    Err(ApiError::forbidden(write.resource, write.object.name(), &why))
-}
-
-impl RoleWrite<'_> {
-    /// The garbage collector may let go of what it could not write otherwise.
-    fn changes_only_ownership(&self) -> bool {
-        let without = |object: &Value| {
-            let mut object = object.clone();
-            if let Some(metadata) = object["metadata"].as_object_mut() {
-                for field in ["ownerReferences", "finalizers", "managedFields"] {
-                    metadata.remove(field);
-                }
-            }
-            object
-        };
-        self.old.is_some_and(|old| without(old) == without(self.object))
+    if verb == "bind" && rules::role(store, &object["roleRef"], namespace).is_none() {
+        let of = GroupResource::new(GROUP, plural);
+        return Err(ApiError::not_found(&of, name));
     }
-
-    fn allowed(&self, store: &Store, user: &User, verb: &'static str, resource: &str, name: &str) -> bool {
-        let target = Target::Resource {
-            group: rules::GROUP.into(),
-            resource: resource.into(),
-            subresource: "".into(),
-            namespace: self.namespace.into(),
-            name: name.into(),
-        };
-        rules::evaluate(store, user, &Attributes { verb: verb.into(), target }).is_ok()
-    }
-}
-
-/// The rules of `cluster-admin`.
-fn everything() -> Vec<Value> {
-    vec![
-        json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}),
-        json!({"nonResourceURLs": ["*"], "verbs": ["*"]}),
-    ]
-}
-
-fn is_covered(store: &Store, user: &User, write: &RoleWrite<'_>, granted: &[Value]) -> bool {
-    missing(store, user, write.namespace, granted).is_empty()
-}
-
-/// The single rights among `granted` that no rule of the user covers.
-fn missing(store: &Store, user: &User, namespace: &str, granted: &[Value]) -> Vec<Value> {
     let held = rules::rules_for(store, user, namespace);
-    let single = granted.iter().flat_map(single_rights);
-    single.filter(|right| !held.iter().any(|rule| covers(rule, right))).collect()
-}
-
-fn texts<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
-    rule[field].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
-}
-
-/// A rule as rights with one group, one resource, one name and one verb each.
-fn single_rights(rule: &Value) -> Vec<Value> {
-    let mut rights = Vec::new();
-    let verbs = texts(rule, "verbs");
-    let names = texts(rule, "resourceNames");
-    for group in texts(rule, "apiGroups") {
-        for resource in texts(rule, "resources") {
-            for verb in &verbs {
-                let right = json!({"apiGroups": [group], "resources": [resource], "verbs": [verb]});
-                if names.is_empty() {
-                    rights.push(right);
-                    continue;
-                }
-                for name in &names {
-                    let mut right = right.clone();
-                    right["resourceNames"] = json!([name]);
-                    rights.push(right);
-                }
-            }
+    let mut missing: Vec<Value> = Vec::new();
+    for single in granted.iter().flat_map(|rule| break_down(rule)) {
+        if held.iter().any(|rule| contains(rule, &single)) {
+            continue;
         }
-    }
-    for url in texts(rule, "nonResourceURLs") {
-        rights.extend(verbs.iter().map(|verb| json!({"nonResourceURLs": [url], "verbs": [verb]})));
-    }
-    rights
-}
-
-/// Does a rule include a single right?
-fn covers(rule: &Value, right: &Value) -> bool {
-    let includes = |field: &str| {
-        let has = texts(rule, field);
-        has.contains(&"*") || texts(right, field).iter().all(|item| has.contains(item))
-    };
-    let resources = || {
-        let has = texts(rule, "resources");
-        let of_any = |resource: &str| {
-            resource.split_once('/').is_some_and(|(_, sub)| has.contains(&format!("*/{sub}").as_str()))
-        };
-        has.contains(&"*") || texts(right, "resources").iter().all(|item| has.contains(item) || of_any(item))
-    };
-    let urls = || {
-        let has = texts(rule, "nonResourceURLs");
-        texts(right, "nonResourceURLs").iter().all(|url| {
-            has.iter().any(|it| it == url || it.strip_suffix('*').is_some_and(|prefix| url.starts_with(prefix)))
-        })
-    };
-    let (own, asked) = (texts(rule, "resourceNames"), texts(right, "resourceNames"));
-    let names = own.is_empty() || (!asked.is_empty() && asked.iter().all(|name| own.contains(name)));
-    includes("verbs") && includes("apiGroups") && resources() && urls() && names
-}
-
-/// Joins rights that differ in their verb only.
-fn compact(rights: Vec<Value>) -> Vec<Value> {
-    let mut compacted: Vec<Value> = Vec::new();
-    for right in rights {
-        let of_resource = right["resources"].is_array();
+        // Rules that differ in their verb only are told as one.
         let same = |other: &&mut Value| {
-            ["apiGroups", "resources", "resourceNames"].iter().all(|field| other[*field] == right[*field])
+            ["apiGroups", "resources", "resourceNames", "nonResourceURLs"]
+                .iter()
+                .all(|field| other[*field] == single[*field])
         };
-        match compacted.iter_mut().find(same).filter(|_| of_resource) {
+        match missing.iter_mut().find(same) {
             Some(other) => {
-                if let (Some(verbs), Some(more)) = (other["verbs"].as_array_mut(), right["verbs"].as_array()) {
+                if let (Some(verbs), Some(more)) = (other["verbs"].as_array_mut(), single["verbs"].as_array()) {
                     verbs.extend(more.iter().cloned());
                 }
             }
-            None => compacted.push(right),
+            None => missing.push(single),
         }
     }
-    compacted
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut missing: Vec<String> = missing.iter().map(shown).collect();
+    missing.sort();
+    let groups = user.groups.iter().map(|group| format!("{group:?}")).collect::<Vec<_>>().join(" ");
+    let why = format!(
+        "user {:?} (groups=[{groups}]) is attempting to grant RBAC permissions not currently held:\n{}",
+        user.name,
+        missing.join("\n"),
+    );
+    Err(ApiError::forbidden(resource, object.name(), &why))
 }
 
-/// A rule as upstream prints it: `{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`.
-fn describe(rule: &Value) -> String {
+fn own_rules(role: &Value) -> Vec<&Value> {
+    role["rules"].as_array().into_iter().flatten().collect()
+}
+
+fn texts<'v>(rule: &'v Value, field: &str) -> Vec<&'v str> {
+    rule[field].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// Rules of one verb, one group, one resource, one name each.
+fn break_down(rule: &Value) -> Vec<Value> {
+    let mut out = Vec::new();
+    for group in texts(rule, "apiGroups") {
+        for resource in texts(rule, "resources") {
+            for verb in texts(rule, "verbs") {
+                let single = json!({"apiGroups": [group], "resources": [resource], "verbs": [verb]});
+                let names = texts(rule, "resourceNames");
+                if names.is_empty() {
+                    out.push(single);
+                    continue;
+                }
+                out.extend(names.into_iter().map(|name| {
+                    let mut named = single.clone();
+                    named["resourceNames"] = json!([name]);
+                    named
+                }));
+            }
+        }
+    }
+    for path in texts(rule, "nonResourceURLs") {
+        out.extend(texts(rule, "verbs").into_iter().map(|verb| json!({"nonResourceURLs": [path], "verbs": [verb]})));
+    }
+    out
+}
+
+/// Does `rule` hold everything that the broken-down `single` does?
+fn contains(rule: &Value, single: &Value) -> bool {
+    let has = |field: &str, fits: &dyn Fn(&str, &str) -> bool| {
+        texts(single, field).iter().all(|wanted| texts(rule, field).iter().any(|held| fits(held, wanted)))
+    };
+    let any_or_same = |held: &str, wanted: &str| held == "*" || held == wanted;
+    if !has("verbs", &any_or_same) {
+        return false;
+    }
+    if !texts(single, "nonResourceURLs").is_empty() {
+        return has("nonResourceURLs", &|held, wanted| {
+            held == wanted || held.strip_suffix('*').is_some_and(|prefix| wanted.starts_with(prefix))
+        });
+    }
+    let resource = |held: &str, wanted: &str| {
+        any_or_same(held, wanted)
+            || held
+                .strip_prefix("*/")
+                .is_some_and(|sub| wanted.split_once('/').is_some_and(|(_, wanted)| wanted == sub))
+    };
+    let names = texts(rule, "resourceNames");
+    has("apiGroups", &any_or_same)
+        && has("resources", &resource)
+        && (names.is_empty() || texts(single, "resourceNames").first().is_some_and(|name| names.contains(name)))
+}
+
+/// A rule as the refusal prints it.
+fn shown(rule: &Value) -> String {
     let fields = [
         ("APIGroups", "apiGroups"),
-        ("Resources", "resources"),
         ("NonResourceURLs", "nonResourceURLs"),
+        ("Resources", "resources"),
         ("ResourceNames", "resourceNames"),
         ("Verbs", "verbs"),
     ];
-    let parts: Vec<String> = fields
-        .into_iter()
-        .map(|(title, field)| (title, texts(rule, field)))
-        .filter(|(_, texts)| !texts.is_empty())
-        .map(|(title, texts)| {
-            let quoted: Vec<String> = texts.iter().map(|text| format!("{text:?}")).collect();
-            format!("{title}:[{}]", quoted.join(" "))
-        })
-        .collect();
-    format!("{{{}}}", parts.join(", "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_user_lacks_is_told_compactly() {
-        let rule = json!({"apiGroups": [""], "resources": ["secrets", "pods/log"], "verbs": ["get", "delete"]});
-        let held = [
-            json!({"apiGroups": ["*"], "resources": ["*/log"], "verbs": ["*"]}),
-            json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["x"]}),
-        ];
-        let rights = single_rights(&rule);
-        let missing: Vec<Value> =
-            rights.into_iter().filter(|right| !held.iter().any(|rule| covers(rule, right))).collect();
-        let lines: Vec<String> = compact(missing).iter().map(describe).collect();
-        assert_eq!(lines, ["{APIGroups:[\"\"], Resources:[\"secrets\"], Verbs:[\"get\" \"delete\"]}"]);
-    }
+    let shown = fields.iter().filter_map(|(name, field)| {
+        let values = texts(rule, field);
+        let values: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
+        (!values.is_empty()).then(|| format!("{name}:[{}]", values.join(" ")))
+    });
+    format!("{{{}}}", shown.collect::<Vec<_>>().join(", "))
 }

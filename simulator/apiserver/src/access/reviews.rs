@@ -1,180 +1,199 @@
-//! Questions about access: `SubjectAccessReview` and its relatives, `SelfSubjectReview`.
+//! Questions about access: `SubjectAccessReview` and its kin, `SelfSubjectReview`, `TokenReview`. They are
+//! created, answered, and never stored.
 //!
-//! Source: `pkg/registry/authorization` and `pkg/apis/authorization/validation/validation.go`.
+//! Source: `pkg/registry/authorization` and `pkg/registry/authentication`.
 
-use serde_json::{Map, Value, json};
+use jiff::Timestamp;
+use serde_json::{Value, json};
 
-use super::{Attributes, Target, rules};
+use super::{Attributes, Authorization, Target, rules};
 use crate::error::{ApiError, FieldError};
+use crate::object::set_meta;
 use crate::request::User;
+use crate::resource::GroupResource;
 use crate::store::Store;
 
-/// Is this resource a question that is answered and not stored?
-#[must_use]
-pub fn is_review(group: &str, resource: &str) -> bool {
-    matches!(
-        (group, resource),
-        ("authentication.k8s.io", "selfsubjectreviews")
-            | (
-                "authorization.k8s.io",
-                "selfsubjectaccessreviews"
-                    | "subjectaccessreviews"
-                    | "localsubjectaccessreviews"
-                    | "selfsubjectrulesreviews"
-            )
-    )
+/// Is this a question rather than an object?
+pub(crate) fn is_review(resource: &GroupResource) -> bool {
+    match &*resource.group {
+        "authorization.k8s.io" => matches!(
+            &*resource.resource,
+            "subjectaccessreviews"
+                | "localsubjectaccessreviews"
+                | "selfsubjectaccessreviews"
+                | "selfsubjectrulesreviews"
+        ),
+        "authentication.k8s.io" => matches!(&*resource.resource, "selfsubjectreviews" | "tokenreviews"),
+        _ => false,
+    }
 }
 
-/// The question with its answer in `status`.
+/// Fills in the answer.
 ///
 /// # Errors
-/// A question that makes no sense.
-pub fn answer(
+/// 400 and 422 for questions that cannot be understood.
+pub(crate) fn answer(
     store: &Store,
-    asker: &User,
-    resource: &str,
+    authorization: Authorization,
+    user: &User,
+    resource: &GroupResource,
     namespace: &str,
     mut review: Value,
+    now: Timestamp,
 ) -> Result<Value, ApiError> {
-    let spec = review["spec"].clone();
-    let status = match resource {
-        "selfsubjectreviews" => json!({"userInfo": user_info(asker)}),
-        "selfsubjectrulesreviews" => rules_of(store, asker, &spec)?,
-        "selfsubjectaccessreviews" => {
-            validate(&spec, false, None)?;
-            decide(store, asker, &spec)
-        }
-        "localsubjectaccessreviews" => {
-            validate(&spec, true, Some(namespace))?;
-            decide(store, &subject(&spec), &spec)
-        }
-        _ => {
-            validate(&spec, true, None)?;
-            decide(store, &subject(&spec), &spec)
-        }
+    let may = |user: &User, attributes: &Attributes<'_>| match authorization {
+        Authorization::AlwaysAllow => Ok(String::new()),
+        Authorization::Rbac => rules::evaluate(store, user, attributes),
     };
-    review["status"] = status;
+    match &*resource.resource {
+        "selfsubjectreviews" => {
+            let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+            set_meta(&mut review, "creationTimestamp", time);
+            review["status"] = json!({"userInfo": user_info(user)});
+        }
+        "tokenreviews" => {
+            // Tokens are known to the shell that accepted the request, not here.
+            review["status"] = json!({"user": {}, "error": "invalid bearer token"});
+        }
+        "selfsubjectrulesreviews" => {
+            let namespace = review["spec"]["namespace"].as_str().unwrap_or_default().to_owned();
+            if namespace.is_empty() {
+                return Err(ApiError::bad_request("no namespace on request"));
+            }
+            review["status"] = rules_status(store, user, &namespace);
+        }
+        kind => {
+            let spec = &review["spec"];
+            let errors = validate(kind, spec, namespace);
+            if !errors.is_empty() {
+                return Err(ApiError::invalid(&resource.group, "", "", &errors));
+            }
+            let subject = if kind == "selfsubjectaccessreviews" { user.clone() } else { subject(spec) };
+            review["status"] = match may(&subject, &attributes(spec)) {
+                Ok(reason) => status(true, &reason),
+                Err(reason) => status(false, &reason),
+            };
+        }
+    }
     Ok(review)
 }
 
-fn text<'a>(object: &'a Value, field: &str) -> &'a str {
-    object[field].as_str().unwrap_or_default()
-}
-
-/// Who is asked about.
-fn subject(spec: &Value) -> User {
-    let texts = |list: &Value| list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
-    let extra = spec["extra"].as_object().into_iter().flatten();
-    User {
-        name: text(spec, "user").to_owned(),
-        uid: text(spec, "uid").to_owned(),
-        groups: texts(&spec["groups"]),
-        extra: extra.map(|(key, values)| (key.to_ascii_lowercase(), texts(values))).collect(),
+fn status(allowed: bool, reason: &str) -> Value {
+    let mut status = json!({"allowed": allowed});
+    if !reason.is_empty() {
+        status["reason"] = reason.into();
     }
+    status
 }
 
-fn decide(store: &Store, user: &User, spec: &Value) -> Value {
-    let of = &spec["resourceAttributes"];
-    let target = if of.is_object() {
-        Target::Resource {
-            group: text(of, "group").into(),
-            resource: text(of, "resource").into(),
-            subresource: text(of, "subresource").into(),
-            namespace: text(of, "namespace").into(),
-            name: text(of, "name").into(),
-        }
-    } else {
-        Target::Path(text(&spec["nonResourceAttributes"], "path").into())
-    };
-    let verb = if of.is_object() { text(of, "verb") } else { text(&spec["nonResourceAttributes"], "verb") };
-    match rules::evaluate(store, user, &Attributes { verb: verb.into(), target }) {
-        Ok(reason) if reason.is_empty() => json!({"allowed": true}),
-        Ok(reason) => json!({"allowed": true, "reason": reason}),
-        Err(reason) if reason.is_empty() => json!({"allowed": false}),
-        Err(reason) => json!({"allowed": false, "reason": reason}),
-    }
-}
-
-/// `namespace` is that of a `LocalSubjectAccessReview`.
-fn validate(spec: &Value, names_subject: bool, namespace: Option<&str>) -> Result<(), ApiError> {
-    let (resource, other) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+/// `pkg/apis/authorization/validation`.
+fn validate(kind: &str, spec: &Value, namespace: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    match (resource.is_object(), other.is_object()) {
-        (true, true) => {
-            let shown = json!({"Path": text(other, "path"), "Verb": text(other, "verb")});
-            let detail = "cannot be specified in combination with resourceAttributes";
-            errors.push(FieldError::invalid("spec.nonResourceAttributes", &shown, detail));
-        }
-        (false, false) => {
-            let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-            errors.push(FieldError::invalid("spec.resourceAttributes", &Value::Null, detail));
-        }
-        _ => {}
+    let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+    if resource.is_object() && path.is_object() {
+        let shown = json!({"Path": path["path"].as_str().unwrap_or_default(), "Verb": path["verb"].as_str().unwrap_or_default()});
+        let detail = "cannot be specified in combination with resourceAttributes";
+        errors.push(FieldError::invalid("spec.nonResourceAttributes", &shown, detail));
     }
-    let has_groups = spec["groups"].as_array().is_some_and(|groups| !groups.is_empty());
-    if names_subject && text(spec, "user").is_empty() && !has_groups {
+    if !resource.is_object() && !path.is_object() {
+        let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+        errors.push(FieldError::invalid("spec.resourceAttributes", &Value::Null, detail));
+    }
+    if kind != "selfsubjectaccessreviews"
+        && spec["user"].as_str().unwrap_or_default().is_empty()
+        && spec["groups"].as_array().is_none_or(Vec::is_empty)
+    {
         let detail = "at least one of user or group must be specified";
-        errors.push(FieldError::invalid("spec.user", &Value::from(""), detail));
+        errors.push(FieldError::invalid("spec.user", &"".into(), detail));
     }
-    if let Some(namespace) = namespace {
-        if other.is_object() {
-            let detail = "disallowed on this kind of request";
-            errors.push(FieldError::invalid("spec.nonResourceAttributes", other, detail));
+    if kind == "localsubjectaccessreviews" {
+        if path.is_object() {
+            let shown = json!({"Path": path["path"].as_str().unwrap_or_default(), "Verb": path["verb"].as_str().unwrap_or_default()});
+            errors.push(FieldError::invalid(
+                "spec.nonResourceAttributes",
+                &shown,
+                "disallowed on this kind of request",
+            ));
         }
-        let asked = text(resource, "namespace");
-        if errors.is_empty() && asked != namespace {
+        if resource.is_object() && resource["namespace"].as_str().unwrap_or_default() != namespace {
             let detail = "must match metadata.namespace";
-            errors.push(FieldError::invalid("spec.resourceAttributes.namespace", &Value::from(asked), detail));
+            let given = resource["namespace"].as_str().unwrap_or_default();
+            errors.push(FieldError::invalid("spec.resourceAttributes.namespace", &given.into(), detail));
         }
     }
-    // Upstream names no kind here.
-    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid("authorization.k8s.io", "", "", &errors)) }
+    errors
 }
 
-/// Everything that the asker may do in a namespace.
-fn rules_of(store: &Store, asker: &User, spec: &Value) -> Result<Value, ApiError> {
-    let namespace = text(spec, "namespace");
-    if namespace.is_empty() {
-        return Err(ApiError::bad_request("no namespace on request"));
-    }
-    let (mut resource_rules, mut other_rules) = (Vec::new(), Vec::new());
-    let kept = |rule: &Value, fields: &[&str]| {
-        let fields = fields.iter().filter(|field| rule[**field].is_array());
-        Value::Object(fields.map(|field| ((*field).to_owned(), rule[*field].clone())).collect::<Map<_, _>>())
+fn subject(spec: &Value) -> User {
+    let texts = |value: &Value| -> Vec<String> {
+        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
     };
-    let everything = [
-        json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}),
-        json!({"verbs": ["*"], "nonResourceURLs": ["*"]}),
-    ];
-    let mut held = rules::rules_for(store, asker, namespace);
-    if rules::is_master(asker) {
-        held.extend(&everything);
+    User {
+        name: spec["user"].as_str().unwrap_or_default().to_owned(),
+        uid: spec["uid"].as_str().unwrap_or_default().to_owned(),
+        groups: texts(&spec["groups"]),
+        extra: spec["extra"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(key, values)| (key.clone(), texts(values)))
+            .collect(),
     }
-    for rule in held {
+}
+
+fn attributes(spec: &Value) -> Attributes<'_> {
+    let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+    fn text<'v>(of: &'v Value, field: &str) -> std::borrow::Cow<'v, str> {
+        of[field].as_str().unwrap_or_default().into()
+    }
+    if path.is_object() {
+        return Attributes { verb: text(path, "verb"), target: Target::Path(text(path, "path")) };
+    }
+    Attributes {
+        verb: text(resource, "verb"),
+        target: Target::Resource {
+            group: text(resource, "group"),
+            resource: text(resource, "resource"),
+            subresource: text(resource, "subresource"),
+            namespace: text(resource, "namespace"),
+            name: text(resource, "name"),
+        },
+    }
+}
+
+fn rules_status(store: &Store, user: &User, namespace: &str) -> Value {
+    let (mut resource_rules, mut path_rules) = (Vec::new(), Vec::new());
+    for rule in rules::rules_for(store, user, namespace) {
+        let kept = |fields: &[&str]| {
+            let mut out = json!({});
+            for field in fields {
+                if rule[*field].as_array().is_some_and(|values| !values.is_empty()) {
+                    out[*field] = rule[*field].clone();
+                }
+            }
+            out
+        };
         if rule["resources"].as_array().is_some_and(|resources| !resources.is_empty()) {
-            resource_rules.push(kept(rule, &["verbs", "apiGroups", "resources", "resourceNames"]));
+            resource_rules.push(kept(&["verbs", "apiGroups", "resources", "resourceNames"]));
         }
         if rule["nonResourceURLs"].as_array().is_some_and(|urls| !urls.is_empty()) {
-            other_rules.push(kept(rule, &["verbs", "nonResourceURLs"]));
+            path_rules.push(kept(&["verbs", "nonResourceURLs"]));
         }
     }
-    Ok(json!({"resourceRules": resource_rules, "nonResourceRules": other_rules, "incomplete": false}))
+    json!({"resourceRules": resource_rules, "nonResourceRules": path_rules, "incomplete": false})
 }
 
-/// `UserInfo` of a user.
+/// `UserInfo` of `authentication.k8s.io`.
 fn user_info(user: &User) -> Value {
-    let mut info = json!({});
-    if !user.name.is_empty() {
-        info["username"] = user.name.as_str().into();
-    }
+    let mut out = json!({"username": user.name});
     if !user.uid.is_empty() {
-        info["uid"] = user.uid.as_str().into();
+        out["uid"] = user.uid.as_str().into();
     }
     if !user.groups.is_empty() {
-        info["groups"] = json!(user.groups);
+        out["groups"] = user.groups.clone().into();
     }
     if !user.extra.is_empty() {
-        info["extra"] = json!(user.extra);
+        out["extra"] = json!(user.extra);
     }
-    info
+    out
 }

@@ -49,7 +49,7 @@ fn value_at<'a>(object: &'a Value, path: &str) -> &'a Value {
 #[must_use]
 pub fn read(object: &Value, paths: &ScalePaths) -> Value {
     let mut metadata = Map::new();
-    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp", "managedFields"] {
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if !object["metadata"][field].is_null() {
             metadata.insert(field.to_owned(), object["metadata"][field].clone());
         }

@@ -8,9 +8,10 @@ use serde_json::Value;
 use super::options::FieldValidation;
 use super::scope::Scope;
 use crate::error::{ApiError, FieldError};
-use crate::object::{Object, ObjectExt, metadata_mut};
+use crate::object::{ObjectExt, metadata_mut};
 use crate::request::Body;
-use crate::resource::{Resource, api_version, split_api_version};
+use crate::resource::{GroupVersionKind, Resource, api_version, split_api_version};
+use crate::schema;
 
 /// An object as upstream's decoder leaves it.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +49,7 @@ fn finish(scope: &Scope, object: Value, duplicates: Vec<String>) -> Result<Decod
     };
     let mut object = object;
     let mut minded: Vec<String> = Vec::new();
-    settle_noting(&scope.resource, &mut object, &mut minded).map_err(&unfit)?;
+    settle_noting(&scope.resource, &scope.kind, &mut object, &mut minded).map_err(&unfit)?;
     minded.extend(duplicates.into_iter().map(|path| format!("duplicate field \"{path}\"")));
     let warnings = match strict {
         FieldValidation::Ignore => Vec::new(),
@@ -59,8 +60,32 @@ fn finish(scope: &Scope, object: Value, duplicates: Vec<String>) -> Result<Decod
     Ok(Decoded { object, warnings })
 }
 
-fn settle_noting(resource: &Resource, object: &mut Value, _unknown: &mut Vec<String>) -> Result<(), String> {
-    crate::builtin::strategy(resource).default(object);
+/// One decoding: as Go's types for built-in kinds, by pruning and defaulting for custom ones. `kind` is
+/// what the request speaks: the resource's own kind, or that of a subresource (`Scale`, `Eviction`).
+///
+/// # Errors
+/// The decoder's words.
+pub(crate) fn settle_noting(
+    resource: &Resource,
+    kind: &GroupVersionKind,
+    object: &mut Value,
+    minded: &mut Vec<String>,
+) -> Result<(), String> {
+    let own = *kind == resource.kind;
+    let decoded = if own && resource.is_custom() {
+        let decoded = schema::prune::prune(object, &resource.schema)?;
+        schema::default::apply(object, &resource.schema);
+        decoded
+    } else if own {
+        schema::typed::decode(object, &resource.schema)?
+    } else {
+        let spoken = schema::builtin::schema(kind);
+        spoken.map(|spoken| schema::typed::decode(object, &spoken)).transpose()?.unwrap_or_default()
+    };
+    minded.extend(decoded.unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
+    if own {
+        crate::builtin::strategy(resource).default(object);
+    }
     Ok(())
 }
 
@@ -68,44 +93,9 @@ fn settle_noting(resource: &Resource, object: &mut Value, _unknown: &mut Vec<Str
 ///
 /// # Errors
 /// 400 in the decoder's words.
-pub(crate) fn settle(resource: &Resource, mut object: Value) -> Result<Value, ApiError> {
-    settle_noting(resource, &mut object, &mut Vec::new()).map_err(ApiError::bad_request)?;
+pub(crate) fn settle(resource: &Resource, kind: &GroupVersionKind, mut object: Value) -> Result<Value, ApiError> {
+    settle_noting(resource, kind, &mut object, &mut Vec::new()).map_err(ApiError::bad_request)?;
     Ok(object)
-}
-
-/// A patched object, decoded anew. `complaints` are those about the patch itself.
-///
-/// # Errors
-/// The decoder's own words.
-pub(crate) fn patched(scope: &Scope, mut object: Value, complaints: &[String]) -> Result<Decoded, String> {
-    let mut minded = complaints.to_vec();
-    settle_noting(&scope.resource, &mut object, &mut minded)?;
-    match scope.options.field_validation {
-        FieldValidation::Ignore => minded.clear(),
-        FieldValidation::Strict if !minded.is_empty() => {
-            return Err(format!("strict decoding error: {}", minded.join(", ")));
-        }
-        FieldValidation::Warn | FieldValidation::Strict => {}
-    }
-    Ok(Decoded { object, warnings: minded })
-}
-
-/// What the decoder minds in an object that is to be applied.
-///
-/// # Errors
-/// 400 under strict validation.
-pub(crate) fn applied(scope: &Scope, object: Value) -> Result<Decoded, ApiError> {
-    let mut object = object;
-    let mut minded = Vec::new();
-    settle_noting(&scope.resource, &mut object, &mut minded).map_err(ApiError::bad_request)?;
-    match scope.options.field_validation {
-        FieldValidation::Ignore => minded.clear(),
-        FieldValidation::Strict if !minded.is_empty() => {
-            return Err(ApiError::bad_request(format!("error decoding YAML: strict decoding error: {}", minded.join(", "))));
-        }
-        FieldValidation::Warn | FieldValidation::Strict => {}
-    }
-    Ok(Decoded { object, warnings: minded })
 }
 
 /// A body as JSON, whatever its encoding; with the bytes, for messages.
@@ -128,7 +118,10 @@ fn parse_bytes(kind: &str, content_type: &str, bytes: Bytes) -> Result<(Parsed, 
                 Value::Null => Ok((Parsed { value: Value::Object(serde_json::Map::new()), ..parsed }, bytes)),
                 other => {
                     let why = not_an_object(other);
-                    Err(unrecognised(format!("couldn't get version/kind; json parse error: {why} ({})", excerpt(&bytes))))
+                    Err(unrecognised(format!(
+                        "couldn't get version/kind; json parse error: {why} ({})",
+                        excerpt(&bytes)
+                    )))
                 }
             },
             Err(why) => {
@@ -137,12 +130,15 @@ fn parse_bytes(kind: &str, content_type: &str, bytes: Bytes) -> Result<(Parsed, 
         },
         "application/yaml" => match serde_yaml::from_slice::<Value>(&bytes) {
             Ok(value) => Ok((Parsed { value, duplicates: Vec::new() }, bytes)),
-            Err(_) => Err(unrecognised(format!(
-                "yaml: line 1: did not find expected node content ({})",
-                excerpt(&bytes)
-            ))),
+            Err(_) => {
+                Err(unrecognised(format!("yaml: line 1: did not find expected node content ({})", excerpt(&bytes))))
+            }
         },
-        _ => Err(unsupported_media_type(&["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"])),
+        _ => Err(unsupported_media_type(&[
+            "application/json",
+            "application/yaml",
+            "application/vnd.kubernetes.protobuf",
+        ])),
     }
 }
 
@@ -273,10 +269,13 @@ fn is_once_served(group: &str, version: &str) -> bool {
         "apps" => &["v1", "v1beta1", "v1beta2"],
         "batch" | "policy" | "discovery.k8s.io" | "events.k8s.io" => &["v1", "v1beta1"],
         "autoscaling" => &["v1", "v2"],
-        "networking.k8s.io" | "coordination.k8s.io" | "storage.k8s.io" | "scheduling.k8s.io"
-        | "rbac.authorization.k8s.io" | "admissionregistration.k8s.io" | "certificates.k8s.io" => {
-            &["v1", "v1alpha1", "v1beta1"]
-        }
+        "networking.k8s.io"
+        | "coordination.k8s.io"
+        | "storage.k8s.io"
+        | "scheduling.k8s.io"
+        | "rbac.authorization.k8s.io"
+        | "admissionregistration.k8s.io"
+        | "certificates.k8s.io" => &["v1", "v1alpha1", "v1beta1"],
         "extensions" => &["v1beta1"],
         "" => &["v1"],
         _ => &[],
@@ -318,7 +317,7 @@ pub(crate) fn match_namespace(resource: &Resource, namespace: &str, object: &mut
 ///
 /// # Errors
 /// 400.
-pub(crate) fn match_name(scope: &Scope, object: &Object) -> Result<(), ApiError> {
+pub(crate) fn match_name(scope: &Scope, object: &Value) -> Result<(), ApiError> {
     match object.name() {
         "" => Err(ApiError::bad_request(format!(
             "the name of the object ({} based on URL) was undeterminable: name must be provided",
@@ -344,7 +343,9 @@ pub(crate) fn delete_options(content_type: &str, bytes: &Bytes) -> Result<Value,
                 .map_err(|why| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}")))?;
             parsed.value
         }
-        "application/yaml" => serde_yaml::from_slice(bytes).map_err(|error| ApiError::bad_request(error.to_string()))?,
+        "application/yaml" => {
+            serde_yaml::from_slice(bytes).map_err(|error| ApiError::bad_request(error.to_string()))?
+        }
         _ => return Err(unsupported_media_type(&accepted)),
     };
     let (version, kind) = (value.api_version(), value.kind());

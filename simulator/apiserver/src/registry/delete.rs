@@ -125,13 +125,7 @@ fn check_preconditions(group: &str, kind: &str, stored: &Object, options: &Delet
 }
 
 /// Marks or removes an object; answers what the caller is told.
-fn remove(
-    state: &mut State,
-    scope: &Scope,
-    options: &DeleteOptions,
-    stored: &Object,
-    now: Timestamp,
-) -> (u16, Answer) {
+fn remove(state: &mut State, scope: &Scope, options: &DeleteOptions, stored: &Object, now: Timestamp) -> (u16, Answer) {
     let strategy = builtin::strategy(&scope.resource);
     let of = &scope.resource.group_resource;
     // 202 only for the deprecated way to ask for cascading.

@@ -55,7 +55,8 @@ pub(crate) fn version_parameter(options: &Options) -> Result<Option<Revision>, A
     if text.is_empty() {
         return Ok(None);
     }
-    let version = parse_version(text).map_err(|why| ApiError::bad_request(format!("invalid resource version: {why}")))?;
+    let version =
+        parse_version(text).map_err(|why| ApiError::bad_request(format!("invalid resource version: {why}")))?;
     Ok((version != 0).then_some(Revision(version)))
 }
 
@@ -125,8 +126,7 @@ pub(crate) fn list(state: &State, request: &Request) -> Result<Response, ApiErro
     let from: Key = start.map_or_else(|| prefix.clone(), |start| start.as_str().into());
     let mut chosen = Vec::new();
     let mut page = None;
-    let mut within =
-        objects.range(from..).take_while(|(key, _)| key.starts_with(&*prefix)).peekable();
+    let mut within = objects.range(from..).take_while(|(key, _)| key.starts_with(&*prefix)).peekable();
     while let Some((key, object)) = within.next() {
         if selection.matches(object) {
             chosen.push(object.clone());

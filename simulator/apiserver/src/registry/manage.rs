@@ -15,15 +15,33 @@ fn served(state: &State, scope: &Scope) -> Vec<String> {
     same.map(|other| other.api_version()).collect()
 }
 
-fn write<'a>(scope: &'a Scope, served: &'a [String], now: Timestamp) -> Write<'a> {
-    Write::new(&scope.resource, &scope.subresource, &scope.options.field_manager, now).served(served)
+/// The write as field management sees it.
+///
+/// # Errors
+/// 404 for a subresource of a kind without a schema.
+fn write<'a>(scope: &'a Scope, served: &'a [String], now: Timestamp) -> Result<Write<'a>, ApiError> {
+    let write = Write::new(&scope.resource, &scope.subresource, &scope.options.field_manager, now);
+    if scope.kind == scope.resource.kind {
+        return Ok(write.served(served));
+    }
+    // A view of another kind, such as Scale, has entries of that kind's version only.
+    Ok(Write {
+        schema: scope.schema()?,
+        custom: false,
+        api_version: scope.kind.api_version(),
+        kind: &scope.kind.kind,
+        reset: &[],
+        ..write
+    })
 }
 
 /// A new object or a change: what differs from `live` belongs to the manager.
 pub(crate) fn on_write(state: &State, scope: &Scope, live: Option<&Object>, new: &mut Value, now: Timestamp) {
     // Built-in kinds of one version, nearly all, need no list of versions.
     let served = if scope.resource.is_custom() { served(state, scope) } else { Vec::new() };
-    managed_fields::on_write(live.map(|live| &**live), new, &write(scope, &served, now));
+    if let Ok(write) = write(scope, &served, now) {
+        managed_fields::on_write(live.map(|live| &**live), new, &write);
+    }
 }
 
 /// Server-side apply; `None` creates.
@@ -38,5 +56,5 @@ pub(crate) fn apply(
     now: Timestamp,
 ) -> Result<Value, ApiError> {
     let served = served(state, scope);
-    managed_fields::apply(live.map(|live| &**live), applied, scope.options.force, &write(scope, &served, now))
+    managed_fields::apply(live.map(|live| &**live), applied, scope.options.force, &write(scope, &served, now)?)
 }

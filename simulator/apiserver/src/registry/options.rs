@@ -91,8 +91,9 @@ pub(crate) fn check_field_manager(name: &str, errors: &mut Vec<FieldError>) {
             format!("may not be more than {FIELD_MANAGER_BYTES_MAX} bytes"),
         ));
     }
-    if name.chars().any(char::is_control) {
-        errors.push(FieldError::invalid("fieldManager", &name.into(), "should only contain printable characters"));
+    for (position, char) in name.char_indices().filter(|(_, char)| char.is_control()) {
+        let why = format!("invalid character U+{:04X} (at position {position})", u32::from(char));
+        errors.push(FieldError::invalid("fieldManager", &name.into(), why));
     }
 }
 
@@ -112,7 +113,8 @@ pub(crate) fn manager(field_manager: &str, user_agent: &str) -> String {
     if !field_manager.is_empty() {
         return field_manager.to_owned();
     }
-    let mut name: String = user_agent.split('/').next().unwrap_or_default().chars().filter(|c| !c.is_control()).collect();
+    let mut name: String =
+        user_agent.split('/').next().unwrap_or_default().chars().filter(|c| !c.is_control()).collect();
     while name.len() > FIELD_MANAGER_BYTES_MAX {
         name.pop();
     }
@@ -165,7 +167,9 @@ impl DeleteOptions {
         }
         Ok(Self {
             // Less than nothing is taken as one second.
-            grace_period_seconds: fields["gracePeriodSeconds"].as_i64().map(|seconds| if seconds < 0 { 1 } else { seconds }),
+            grace_period_seconds: fields["gracePeriodSeconds"]
+                .as_i64()
+                .map(|seconds| if seconds < 0 { 1 } else { seconds }),
             precondition_uid: text(&fields["preconditions"]["uid"]),
             precondition_resource_version: text(&fields["preconditions"]["resourceVersion"]),
             orphan_dependents,

@@ -44,10 +44,8 @@ pub(crate) struct Scope {
 /// 404 or 405 as upstream answers for what is not served; shells that route by path have refused such
 /// requests before.
 pub(crate) fn resource(state: &State, request: &Request) -> Result<Arc<Resource>, ApiError> {
-    let resource = state
-        .kinds
-        .resource(&request.group, &request.version, &request.resource)
-        .ok_or_else(ApiError::no_such_path)?;
+    let resource =
+        state.kinds.resource(&request.group, &request.version, &request.resource).ok_or_else(ApiError::no_such_path)?;
     let verbs = if request.subresource.is_empty() {
         &resource.verbs
     } else {
@@ -139,10 +137,11 @@ impl Scope {
 
     /// The write as admission sees it.
     pub(crate) fn attributes(&self, operation: Operation, object: Option<Object>, old: Option<Object>) -> Attributes {
-        let is_namespace = &*self.resource.group_resource.resource == "namespaces"
-            && self.resource.group_resource.group.is_empty();
+        let is_namespace =
+            &*self.resource.group_resource.resource == "namespaces" && self.resource.group_resource.group.is_empty();
         let named = |object: &Object| object.name().to_owned();
-        let name = if self.name.is_empty() { object.as_ref().map(named).unwrap_or_default() } else { self.name.clone() };
+        let name =
+            if self.name.is_empty() { object.as_ref().map(named).unwrap_or_default() } else { self.name.clone() };
         Attributes {
             operation,
             resource: Arc::clone(&self.resource),

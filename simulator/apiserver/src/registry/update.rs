@@ -62,7 +62,7 @@ pub(crate) fn start(state: &mut State, mut scope: Scope, how: Arc<How>, now: Tim
     let Some(stored) = base else { return start_create(state, scope, how, now) };
     let whole = kinds::to_version(&stored, &scope.resource);
     let lens = Lens::of(&scope)?;
-    let live = lens.read(&whole);
+    let live = lens.read_to_change(&scope, &whole);
     let (mut new, managed) = match &*how {
         How::Put(sent) => {
             check_uid(&scope, sent, live.uid())?;
@@ -90,7 +90,10 @@ fn start_create(state: &State, mut scope: Scope, how: Arc<How>, now: Timestamp) 
             Value::clone(sent)
         }
         How::Patch(patch) if patch.is_apply() && scope.subresource.is_empty() => {
-            patch.apply_to(state, &mut scope, None, now)?
+            let mut applied = patch.apply_to(state, &mut scope, None, now)?;
+            // Of no meaning while there is no object, and unlike in a create not refused.
+            set_meta(&mut applied, "resourceVersion", Value::Null);
+            applied
         }
         _ => return Err(scope.not_found()),
     };
@@ -124,13 +127,20 @@ fn check_uid(scope: &Scope, sent: &Object, stored: &str) -> Result<(), ApiError>
 }
 
 /// After the mutating phase: version, strategy, validation.
-pub(crate) fn mutated(state: &mut State, changed: Changed, attributes: Attributes, now: Timestamp) -> Result<Next, ApiError> {
+pub(crate) fn mutated(
+    state: &mut State,
+    changed: Changed,
+    attributes: Attributes,
+    now: Timestamp,
+) -> Result<Next, ApiError> {
     let Some(stored) = changed.base.clone() else {
+        state.refuse_unless_creator(&changed.scope)?;
         return create::prepare(state, changed.scope, attributes, now);
     };
     let Changed { mut scope, how, lens, base } = changed;
     let Some(mut object) = attributes.object else { return Err(ApiError::internal("an update without an object")) };
     create::update_owner_references(Arc::make_mut(&mut object), &mut scope.warnings);
+    state.refuse_escalation(&scope, &object, Some(&stored))?;
     let live = kinds::to_version(&stored, &scope.resource);
     let resource = Arc::clone(&scope.resource);
     let strategy = builtin::strategy(&resource);
@@ -144,7 +154,7 @@ pub(crate) fn mutated(state: &mut State, changed: Changed, attributes: Attribute
     } else if object.resource_version() != live.resource_version() {
         return Err(scope.modified());
     }
-    let mut object = lens.write(state, &scope, object, &live, now)?;
+    let mut object = lens.write(&scope, object, &live)?;
     let new = Arc::make_mut(&mut object);
     keep_system_fields(new, &live);
     decode::match_namespace(&resource, &scope.namespace, new)?;
@@ -154,7 +164,7 @@ pub(crate) fn mutated(state: &mut State, changed: Changed, attributes: Attribute
     errors.extend(custom::validate(&resource, new, Some(&live)));
     if !errors.is_empty() {
         let kind = &resource.kind;
-        return Err(ApiError::invalid(&kind.group, &kind.kind, new.name(), &errors));
+        return Err(ApiError::invalid(builtin::reported_group(kind), &kind.kind, new.name(), &errors));
     }
     managed_fields::keep_times(&live, new);
     let (shown, old) = (lens.read(&object), lens.read(&live));

@@ -32,8 +32,8 @@ impl FieldSelector {
             if part.is_empty() {
                 continue;
             }
-            let (field, value, equal) = split_term(part)
-                .ok_or_else(|| format!("invalid selector: '{text}'; can't understand '{part}'"))?;
+            let (field, value, equal) =
+                split_term(part).ok_or_else(|| format!("invalid selector: '{text}'; can't understand '{part}'"))?;
             terms.push(Term { field: field.to_owned(), value: unescape(value)?, equal });
         }
         Ok(Self { terms })
@@ -50,9 +50,10 @@ impl FieldSelector {
                 continue;
             }
             let known = match &resource.origin {
-                Origin::Definition(definition) => {
-                    definition.is_selectable(&resource.kind.version, field).then_some(()).ok_or_else(|| unsupported(field))
-                }
+                Origin::Definition(definition) => definition
+                    .is_selectable(&resource.kind.version, field)
+                    .then_some(())
+                    .ok_or_else(|| unsupported(field)),
                 Origin::BuiltIn => known(resource, field),
             };
             known?;

@@ -16,8 +16,7 @@ pub fn parse(text: &str) -> Result<LabelSelector, String> {
     loop {
         match parser.peek() {
             (Kind::Identifier | Kind::Not, _) => {
-                let requirement =
-                    parser.requirement().map_err(|why| format!("unable to parse requirement: {why}"))?;
+                let requirement = parser.requirement().map_err(|why| format!("unable to parse requirement: {why}"))?;
                 requirements.push(requirement);
                 match parser.take() {
                     (Kind::End, _) => return Ok(LabelSelector::new(requirements)),
