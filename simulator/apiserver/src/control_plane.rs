@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use crate::access::Authorization;
 use crate::admission::Chain;
 use crate::builtin::Network;
-use crate::loops::{ControlLoop, Work};
+use crate::loops::{self, ControlLoop, Work};
 use crate::object::Object;
 use crate::registry::delete_collection::Collection;
 use crate::registry::state::State;
@@ -31,6 +32,8 @@ pub struct Config {
     pub seed: u64,
     /// Addresses and ports of Services.
     pub network: Network,
+    /// Are access rules asked of requests that come by HTTP?
+    pub authorization: Authorization,
 }
 
 /// How far a request has come.
@@ -98,6 +101,12 @@ impl<'a> View<'a> {
         &self.state.store
     }
 
+    /// Are access rules asked?
+    #[must_use]
+    pub fn authorization(&self) -> Authorization {
+        self.state.authorization
+    }
+
     /// One object.
     #[must_use]
     pub fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<&'a Object> {
@@ -141,13 +150,17 @@ impl Clone for ControlPlane {
 
 impl ControlPlane {
     /// An empty cluster with what upstream makes at start: the four namespaces, the `kubernetes`
-    /// Service, priority classes. No control loop runs; see [`Self::add_loop`].
+    /// Service, priority classes. Only the loops of the server itself run; see [`Self::add_loop`].
     #[must_use]
     pub fn new(config: &Config, now: Timestamp) -> Self {
-        let mut state = State::new(config.seed, config.network.clone());
+        let mut state = State::new(config.seed, config.network.clone(), config.authorization);
         registry::bootstrap::run(&mut state, now);
         let noticed = state.store.revision();
-        Self { state, loops: Vec::new(), noticed }
+        let mut plane = Self { state, loops: Vec::new(), noticed };
+        for control_loop in loops::server() {
+            plane.add_loop(control_loop, now);
+        }
+        plane
     }
 
     /// Adds a control loop, which first notices everything that there is, as an informer lists before
@@ -249,7 +262,7 @@ impl ControlPlane {
         self.state.refresh();
         self.loops.clear();
         self.noticed = self.state.store.revision();
-        for control_loop in loops {
+        for control_loop in loops::server().into_iter().chain(loops) {
             self.add_loop(control_loop, now);
         }
     }

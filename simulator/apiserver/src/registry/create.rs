@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::scope::Scope;
 use super::state::State;
 use super::{Next, Write, answer, decode, kinds};
+use crate::access;
 use crate::admission::{Attributes, Chain, Operation};
 use crate::builtin;
 use crate::error::{ApiError, FieldError};
@@ -45,6 +46,19 @@ pub(crate) fn begin(state: &mut State, request: Request, now: Timestamp) -> Resu
     scope.warnings.extend(decoded.warnings);
     let mut object = decoded.object;
     decode::match_namespace(&scope.resource, &scope.namespace, &mut object)?;
+    super::custom::check_open(&scope.resource, object.name())?;
+    if access::reviews::is_review(&scope.resource.group_resource) {
+        let answered = access::reviews::answer(
+            &state.store,
+            state.authorization,
+            &scope.user,
+            &scope.resource.group_resource,
+            &scope.namespace,
+            object,
+            now,
+        )?;
+        return Ok(Next::Done(answer(201, Arc::new(answered), scope.warnings)));
+    }
     wipe_system_fields(&mut object);
     update_owner_references(&mut object, &mut scope.warnings);
     super::manage::on_write(state, &scope, None, &mut object, now);
@@ -105,6 +119,7 @@ pub(crate) fn prepare(
     now: Timestamp,
 ) -> Result<Next, ApiError> {
     let Some(mut object) = attributes.object else { return Err(ApiError::internal("a create without an object")) };
+    state.refuse_escalation(&scope, &object, None)?;
     let new = Arc::make_mut(&mut object);
     update_owner_references(new, &mut scope.warnings);
     let generated_name = new.name().is_empty() && !new.meta("generateName").is_empty();
@@ -130,7 +145,11 @@ pub(crate) fn prepare(
 /// 422 when there are errors.
 pub(crate) fn refuse(scope: &Scope, name: &str, errors: &[FieldError]) -> Result<(), ApiError> {
     let kind = &scope.kind;
-    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(&kind.group, &kind.kind, name, errors)) }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(ApiError::invalid(builtin::reported_group(kind), &kind.kind, name, errors))
+    }
 }
 
 fn generate_name(state: &mut State, scope: &Scope, object: &mut Value) {

@@ -10,7 +10,8 @@ use super::scope::Scope;
 use crate::error::{ApiError, FieldError};
 use crate::object::{ObjectExt, metadata_mut};
 use crate::request::Body;
-use crate::resource::{Resource, api_version, split_api_version};
+use crate::resource::{GroupVersionKind, Resource, api_version, split_api_version};
+use crate::schema;
 
 /// An object as upstream's decoder leaves it.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +49,7 @@ fn finish(scope: &Scope, object: Value, duplicates: Vec<String>) -> Result<Decod
     };
     let mut object = object;
     let mut minded: Vec<String> = Vec::new();
-    settle_noting(&scope.resource, &mut object, &mut minded).map_err(&unfit)?;
+    settle_noting(&scope.resource, &scope.kind, &mut object, &mut minded).map_err(&unfit)?;
     minded.extend(duplicates.into_iter().map(|path| format!("duplicate field \"{path}\"")));
     let warnings = match strict {
         FieldValidation::Ignore => Vec::new(),
@@ -59,12 +60,30 @@ fn finish(scope: &Scope, object: Value, duplicates: Vec<String>) -> Result<Decod
     Ok(Decoded { object, warnings })
 }
 
-/// Decodes and defaults an object in place, noting what strict decoding minds.
+/// One decoding: as Go's types for built-in kinds, by pruning and defaulting for custom ones. `kind` is
+/// what the request speaks: the resource's own kind, or that of a subresource (`Scale`, `Eviction`).
 ///
 /// # Errors
 /// The decoder's words.
-pub(crate) fn settle_noting(resource: &Resource, object: &mut Value, _unknown: &mut Vec<String>) -> Result<(), String> {
-    crate::builtin::strategy(resource).default(object);
+pub(crate) fn settle_noting(
+    resource: &Resource,
+    kind: &GroupVersionKind,
+    object: &mut Value,
+    minded: &mut Vec<String>,
+) -> Result<(), String> {
+    let own = *kind == resource.kind;
+    let decoded = if own && resource.is_custom() {
+        crate::definitions::decode(object, &resource.schema)?
+    } else if own {
+        schema::typed::decode(object, &resource.schema)?
+    } else {
+        let spoken = schema::builtin::schema(kind);
+        spoken.map(|spoken| schema::typed::decode(object, &spoken)).transpose()?.unwrap_or_default()
+    };
+    minded.extend(decoded.unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
+    if own {
+        crate::builtin::strategy(resource).default(object);
+    }
     Ok(())
 }
 
@@ -72,8 +91,8 @@ pub(crate) fn settle_noting(resource: &Resource, object: &mut Value, _unknown: &
 ///
 /// # Errors
 /// 400 in the decoder's words.
-pub(crate) fn settle(resource: &Resource, mut object: Value) -> Result<Value, ApiError> {
-    settle_noting(resource, &mut object, &mut Vec::new()).map_err(ApiError::bad_request)?;
+pub(crate) fn settle(resource: &Resource, kind: &GroupVersionKind, mut object: Value) -> Result<Value, ApiError> {
+    settle_noting(resource, kind, &mut object, &mut Vec::new()).map_err(ApiError::bad_request)?;
     Ok(object)
 }
 

@@ -72,8 +72,8 @@ impl Kinds {
         self.storage.clear();
         for resource in &self.all {
             let of = &resource.group_resource;
-            let version = &resource.kind.version;
-            let at = (Arc::clone(&of.group), Arc::clone(version), Arc::clone(&of.resource));
+            let kind = &resource.kind;
+            let at = (Arc::clone(&kind.group), Arc::clone(&kind.version), Arc::clone(&of.resource));
             self.by_resource.insert(at, Arc::clone(resource));
             self.by_kind.entry(resource.kind.clone()).or_insert_with(|| Arc::clone(resource));
             if is_storage_version(resource) {
@@ -108,6 +108,9 @@ impl Kinds {
 
 /// Objects of built-in resources are stored in the version that is preferred; a definition says which.
 fn is_storage_version(resource: &Resource) -> bool {
+    if resource.kind.group != resource.group_resource.group {
+        return false;
+    }
     match &resource.origin {
         crate::resource::Origin::BuiltIn => schema::builtin::groups().iter().any(|group| {
             group.name == *resource.kind.group && group.preferred_version.version == *resource.kind.version
@@ -118,8 +121,14 @@ fn is_storage_version(resource: &Resource) -> bool {
 
 /// A stored object in the version of a resource.
 pub(crate) fn to_version(object: &Object, resource: &Resource) -> Object {
+    if resource.is_custom() {
+        return crate::definitions::read(object, resource);
+    }
     if object.api_version() == resource.api_version() && object.kind() == &*resource.kind.kind {
         return Arc::clone(object);
+    }
+    if let Some(converted) = crate::builtin::convert(object, resource) {
+        return Arc::new(converted);
     }
     let mut converted = Value::clone(object);
     converted["apiVersion"] = resource.api_version().into();
@@ -142,7 +151,7 @@ impl ObjectInterfaces for Kinds {
 
     fn decode(&self, kind: &GroupVersionKind, object: Value) -> Result<Value, ApiError> {
         match self.by_kind.get(kind) {
-            Some(resource) => super::decode::settle(resource, object),
+            Some(resource) => super::decode::settle(resource, kind, object),
             None => Ok(object),
         }
     }

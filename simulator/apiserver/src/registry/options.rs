@@ -91,8 +91,9 @@ pub(crate) fn check_field_manager(name: &str, errors: &mut Vec<FieldError>) {
             format!("may not be more than {FIELD_MANAGER_BYTES_MAX} bytes"),
         ));
     }
-    if name.chars().any(char::is_control) {
-        errors.push(FieldError::invalid("fieldManager", &name.into(), "should only contain printable characters"));
+    for (position, char) in name.char_indices().filter(|(_, char)| char.is_control()) {
+        let why = format!("invalid character U+{:04X} (at position {position})", u32::from(char));
+        errors.push(FieldError::invalid("fieldManager", &name.into(), why));
     }
 }
 

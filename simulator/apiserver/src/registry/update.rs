@@ -90,7 +90,10 @@ fn start_create(state: &State, mut scope: Scope, how: Arc<How>, now: Timestamp) 
             Value::clone(sent)
         }
         How::Patch(patch) if patch.is_apply() && scope.subresource.is_empty() => {
-            patch.apply_to(state, &mut scope, None, now)?
+            let mut applied = patch.apply_to(state, &mut scope, None, now)?;
+            // Of no meaning while there is no object, and unlike in a create not refused.
+            set_meta(&mut applied, "resourceVersion", Value::Null);
+            applied
         }
         _ => return Err(scope.not_found()),
     };
@@ -131,11 +134,13 @@ pub(crate) fn mutated(
     now: Timestamp,
 ) -> Result<Next, ApiError> {
     let Some(stored) = changed.base.clone() else {
+        state.refuse_unless_creator(&changed.scope)?;
         return create::prepare(state, changed.scope, attributes, now);
     };
     let Changed { mut scope, how, lens, base } = changed;
     let Some(mut object) = attributes.object else { return Err(ApiError::internal("an update without an object")) };
     create::update_owner_references(Arc::make_mut(&mut object), &mut scope.warnings);
+    state.refuse_escalation(&scope, &object, Some(&stored))?;
     let live = kinds::to_version(&stored, &scope.resource);
     let resource = Arc::clone(&scope.resource);
     let strategy = builtin::strategy(&resource);
@@ -159,7 +164,7 @@ pub(crate) fn mutated(
     errors.extend(custom::validate(&resource, new, Some(&live)));
     if !errors.is_empty() {
         let kind = &resource.kind;
-        return Err(ApiError::invalid(&kind.group, &kind.kind, new.name(), &errors));
+        return Err(ApiError::invalid(builtin::reported_group(kind), &kind.kind, new.name(), &errors));
     }
     managed_fields::keep_times(&live, new);
     let (shown, old) = (lens.read(&object), lens.read(&live));
