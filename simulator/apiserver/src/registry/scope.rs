@@ -81,6 +81,7 @@ impl Scope {
                 options::shown(&request.options, options_kind),
             ),
         };
+        let warnings = super::custom::warning(&resource).into_iter().collect();
         Ok(Self {
             resource,
             subresource: request.subresource.clone(),
@@ -91,7 +92,7 @@ impl Scope {
             user: Arc::new(request.user.clone()),
             options: write_options,
             shown_options,
-            warnings: Vec::new(),
+            warnings,
         })
     }
 
