@@ -83,6 +83,7 @@ impl Scope {
                 options::shown(&request.options),
             ),
         };
+        let warnings = super::custom::warning(&resource).into_iter().collect();
         Ok(Self {
             resource,
             subresource: request.subresource.clone(),
@@ -94,7 +95,7 @@ impl Scope {
             options: write_options,
             shown_options,
             in_collection: request.verb == Verb::DeleteCollection,
-            warnings: Vec::new(),
+            warnings,
         })
     }
 
