@@ -24,7 +24,7 @@ use rewake_apiserver::{loops, serve};
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut port, mut controllers, mut node) = (0, "none".to_owned(), false);
     let mut tokens = Tokens::default();
-    tokens.insert("admin", User::admin("admin"));
+    tokens.insert("admin", User { uid: "admin".to_owned(), ..User::admin("admin") });
     tokens.insert("devtoken", User { name: "dev".to_owned(), ..User::default() });
     let config = Config { seed: 1, authorization: Authorization::Rbac, ..Config::default() };
     let mut arguments = std::env::args().skip(1);

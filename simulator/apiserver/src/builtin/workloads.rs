@@ -17,7 +17,6 @@ use crate::selector::LabelSelector;
 pub(super) static STATEFUL_SETS: Strategy = Strategy {
     name: NameRule::Label,
     generation: &["/spec"],
-    status: Status::Reset(|| json!({"availableReplicas": 0, "replicas": 0})),
     default: |object| within(object, "spec", default_stateful_set),
     validate: |object, errors| stateful_set(&At::root(object).get("spec"), errors),
     validate_update: stateful_set_update,
@@ -39,7 +38,6 @@ pub(super) static DEPLOYMENTS: Strategy = Strategy {
 
 pub(super) static REPLICA_SETS: Strategy = Strategy {
     generation: &["/spec"],
-    status: Status::Reset(|| json!({"replicas": 0})),
     default: |object| {
         within(object, "spec", |spec| {
             fill(spec, "replicas", 1);
@@ -55,9 +53,6 @@ pub(super) static REPLICA_SETS: Strategy = Strategy {
 
 pub(super) static DAEMON_SETS: Strategy = Strategy {
     generation: &["/spec"],
-    status: Status::Reset(
-        || json!({"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0}),
-    ),
     default: |object| within(object, "spec", default_daemon_set),
     prepare_for_create: |object, _| {
         set_template_generation(object, 1);
@@ -76,7 +71,6 @@ pub(super) static DAEMON_SETS: Strategy = Strategy {
 
 pub(super) static REPLICATION_CONTROLLERS: Strategy = Strategy {
     generation: &["/spec"],
-    status: Status::Reset(|| json!({"replicas": 0})),
     default_propagation: Some("Orphan"),
     default: default_replication_controller,
     validate: |object, errors| replication_controller(&At::root(object).get("spec"), errors),

@@ -46,6 +46,7 @@ pub(crate) fn begin(state: &mut State, request: Request, now: Timestamp) -> Resu
     scope.warnings.extend(decoded.warnings);
     let mut object = decoded.object;
     decode::match_namespace(&scope.resource, &scope.namespace, &mut object)?;
+    super::custom::check_open(&scope.resource, object.name())?;
     if access::reviews::is_review(&scope.resource.group_resource) {
         let answered = access::reviews::answer(
             &state.store,

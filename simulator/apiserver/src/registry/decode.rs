@@ -73,9 +73,7 @@ pub(crate) fn settle_noting(
 ) -> Result<(), String> {
     let own = *kind == resource.kind;
     let decoded = if own && resource.is_custom() {
-        let decoded = schema::prune::prune(object, &resource.schema)?;
-        schema::default::apply(object, &resource.schema);
-        decoded
+        crate::definitions::decode(object, &resource.schema)?
     } else if own {
         schema::typed::decode(object, &resource.schema)?
     } else {

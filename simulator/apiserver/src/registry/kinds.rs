@@ -121,6 +121,9 @@ fn is_storage_version(resource: &Resource) -> bool {
 
 /// A stored object in the version of a resource.
 pub(crate) fn to_version(object: &Object, resource: &Resource) -> Object {
+    if resource.is_custom() {
+        return crate::definitions::read(object, resource);
+    }
     if object.api_version() == resource.api_version() && object.kind() == &*resource.kind.kind {
         return Arc::clone(object);
     }

@@ -94,6 +94,8 @@ fn start_create(state: &State, mut scope: Scope, how: Arc<How>, now: Timestamp) 
         }
         _ => return Err(scope.not_found()),
     };
+    // Of no meaning while there is no object, and unlike in a create not refused.
+    set_meta(&mut new, "resourceVersion", Value::Null);
     create::update_owner_references(&mut new, &mut scope.warnings);
     if matches!(*how, How::Put(_)) {
         manage::on_write(state, &scope, None, &mut new, now);
