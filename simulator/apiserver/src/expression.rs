@@ -20,13 +20,18 @@ pub mod values;
 const MAX_SOURCE: usize = 256 * 1024;
 
 /// A compiled expression. Immutable and shared: forks and threads may evaluate it at the same time.
-#[derive(Debug)]
 pub struct Program {
     source: String,
     program: cel::Program,
     environment: Arc<Env>,
     /// The declared variables that it mentions; nothing else is converted for an evaluation.
     mentions: Vec<String>,
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Program").field(&self.source).finish()
+    }
 }
 
 /// An expression that does not compile: the message as upstream's compiler prints it.

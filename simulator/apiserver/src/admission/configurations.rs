@@ -44,9 +44,9 @@ impl<P> Clone for Policies<P> {
 impl<P> Policies<P> {
     /// Each policy with its bindings.
     fn bound(&self) -> impl Iterator<Item = (&Arc<P>, impl Iterator<Item = &Arc<Binding>>)> {
-        self.policies.iter().map(|(name, policy)| {
-            (policy, self.bindings.values().filter(move |binding| binding.policy_name() == name))
-        })
+        self.policies
+            .iter()
+            .map(|(name, policy)| (policy, self.bindings.values().filter(move |binding| binding.policy_name() == name)))
     }
 }
 

@@ -163,7 +163,8 @@ impl Terms {
         if found.is_empty() && reference["parameterNotFoundAction"] == "Deny" {
             return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
         }
-        let convert = |object: &Object| context.interfaces.convert(object, &resource.kind).map_err(|error| error.message);
+        let convert =
+            |object: &Object| context.interfaces.convert(object, &resource.kind).map_err(|error| error.message);
         found.into_iter().map(|object| convert(object).map(Some)).collect()
     }
 }

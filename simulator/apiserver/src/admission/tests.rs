@@ -387,9 +387,8 @@ fn a_mutating_policy_merges_or_patches() {
     };
     let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
         "metadata": {"name": "b"}, "spec": {"policyName": "p"}});
-    let apply = |expression: &str| {
-        json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}})
-    };
+    let apply =
+        |expression: &str| json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}});
     let patch = |expression: &str| json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}});
     let spec = || pod(json!({"containers": [{"name": "c"}]}));
     for (mutation, pointer, value) in [

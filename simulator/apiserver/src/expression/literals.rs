@@ -18,10 +18,7 @@ impl StructType for Literal {
         &self.0
     }
 
-    fn new_value<'b, 'v>(
-        &self,
-        fields: BTreeMap<String, CowVal<'b, 'v>>,
-    ) -> Result<Box<dyn Val + 'v>, ExecutionError> {
+    fn new_value<'b, 'v>(&self, fields: BTreeMap<String, CowVal<'b, 'v>>) -> Result<Box<dyn Val + 'v>, ExecutionError> {
         let members: HashMap<CelMapKey<'v>, Box<dyn Val + 'v>> =
             fields.into_iter().map(|(name, value)| (CelMapKey::from(name), value.into_owned())).collect();
         Ok(Box::new(CelMap::from(members)))
