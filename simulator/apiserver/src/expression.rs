@@ -11,6 +11,7 @@ use cel::common::value::Val;
 use cel::{Context, Env, ExecutionError, Value as Cel};
 use serde_json::Value;
 
+pub(crate) mod check;
 pub mod library;
 pub mod rules;
 pub mod values;
