@@ -11,6 +11,7 @@ use cel::common::value::Val;
 use cel::{Context, Env, ExecutionError, Value as Cel};
 use serde_json::Value;
 
+pub(crate) mod check;
 pub mod library;
 mod literals;
 pub mod rules;
@@ -176,6 +177,27 @@ mod tests {
         for (source, expected) in cases {
             let program = Program::compile(source, &["object"]).expect(source);
             assert_eq!(program.evaluate(&[("object", &object)]), Ok(expected), "{source}");
+        }
+    }
+
+    #[test]
+    fn the_functions_of_kubernetes_are_there() {
+        let truths = [
+            "quantity('1.5Gi').isGreaterThan(quantity('1G')) && quantity('50k').asInteger() == 50000",
+            "!isQuantity('lots') && quantity('1').add(1).compareTo(quantity('2')) == 0",
+            "ip('10.0.0.1').family() == 4 && !isIP('10.0.0') && ip.isCanonical('::1') && string(ip('::1')) == '::1'",
+            "cidr('10.1.2.3/8').masked() == cidr('10.0.0.0/8') && cidr('10.0.0.0/8').containsIP('10.9.9.9')",
+            "url('https://a.example:81/b?x=1').getHost() == 'a.example:81' && url('/b').getScheme() == ''",
+            "[1, 2, 2].isSorted() && [1, 2].sum() == 3 && ['b', 'a'].min() == 'a' && [1, 2, 1].lastIndexOf(1) == 2",
+            "'abc123'.find('[0-9]+') == '123' && 'a1b2'.findAll('[0-9]') == ['1', '2']",
+            "!format.dns1123Label().validate('a-b').hasValue() && format.dns1123Label().validate('A').hasValue()",
+            "'%s has %d'.format(['a', 2]) == 'a has 2' && 'A,b'.lowerAscii().split(',') == ['a', 'b']",
+            "duration('1h') > duration('59m') && timestamp('2026-01-02T03:04:05Z').getFullYear() == 2026",
+            "[1, 2, 3].slice(0, 2) == [1, 2] && {'a': 1}.exists(k, k == 'a')",
+        ];
+        for source in truths {
+            let program = Program::compile(source, &[]).expect(source);
+            assert_eq!(program.evaluate(&[]), Ok(json!(true)), "{source}");
         }
     }
 
