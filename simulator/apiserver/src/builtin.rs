@@ -58,9 +58,11 @@ mod policy;
 mod rbac;
 mod scheduling;
 mod services;
+mod stateful_sets;
 mod storage;
 mod volume_sources;
 mod volumes;
+mod workload_rules;
 mod workloads;
 
 pub use pods::quality_of_service;
@@ -202,6 +204,8 @@ impl Strategy {
     /// # Errors
     /// What cannot be allocated.
     pub fn prepare_for_create(&self, object: &mut Value, context: &mut Context<'_>) -> Result<(), ApiError> {
+        // Nobody is told a link to oneself any more; storage forgets what is sent.
+        set_meta(object, "selfLink", Value::Null);
         if let Status::Reset(initial) = self.status
             && context.resource.has_status()
         {
@@ -236,6 +240,7 @@ impl Strategy {
     /// What cannot be allocated.
     pub fn prepare_for_update(&self, new: &mut Value, old: &Value, context: &mut Context<'_>) -> Result<(), ApiError> {
         set_meta(new, "generation", old["metadata"]["generation"].clone());
+        set_meta(new, "selfLink", Value::Null);
         match context.subresource {
             "" => {
                 if context.resource.has_status() {
@@ -437,11 +442,11 @@ pub fn strategy(resource: &Resource) -> &'static Strategy {
         ("" | "events.k8s.io", "events") => &events::EVENTS,
         ("", "limitranges") => &limits::LIMIT_RANGES,
         ("", "resourcequotas") => &limits::RESOURCE_QUOTAS,
-        ("apps", "statefulsets") => &workloads::STATEFUL_SETS,
+        ("apps", "statefulsets") => &stateful_sets::STATEFUL_SETS,
         ("apps", "deployments") => &workloads::DEPLOYMENTS,
         ("apps", "replicasets") => &workloads::REPLICA_SETS,
         ("apps", "daemonsets") => &workloads::DAEMON_SETS,
-        ("apps", "controllerrevisions") => &workloads::CONTROLLER_REVISIONS,
+        ("apps", "controllerrevisions") => &stateful_sets::CONTROLLER_REVISIONS,
         ("batch", "jobs") => &jobs::JOBS,
         ("batch", "cronjobs") => &jobs::CRON_JOBS,
         ("autoscaling", "horizontalpodautoscalers") => &autoscaling::AUTOSCALERS,

@@ -3,7 +3,7 @@
 //! Source: `pkg/apis/policy/validation/validation.go`.
 
 use super::at::{At, Errors};
-use super::workloads::{count_or_percent, not_above_hundred_percent};
+use super::workload_rules::{count_or_percent, not_above_hundred_percent};
 use super::{OnUpdate, Strategy, go, pod_spec};
 
 pub(super) static DISRUPTION_BUDGETS: Strategy = Strategy {
