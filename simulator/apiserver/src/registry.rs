@@ -87,8 +87,8 @@ pub(crate) fn begin(state: &mut State, request: Request, now: Timestamp) -> Prog
         Verb::Create => create::begin(state, request, now),
         Verb::Update => update::begin(state, request, now),
         Verb::Patch => patch::begin(state, request, now),
-        Verb::Delete => delete::begin(state, request, now),
-        Verb::DeleteCollection => return delete_collection::begin(state, request, now),
+        Verb::DeleteCollection if request.name.is_empty() => return delete_collection::begin(state, request, now),
+        Verb::Delete | Verb::DeleteCollection => delete::begin(state, request, now),
     };
     match answer {
         Ok(next) => run(state, next, now),

@@ -108,10 +108,6 @@ pub(super) static DEFINITIONS: Strategy = Strategy {
     ..Strategy::PLAIN
 };
 
-/// APIServices, FlowSchemas and priority levels.
-pub(super) static CONDITIONAL: Strategy =
-    Strategy { unconditional_update: false, generation: &["/spec"], ..Strategy::PLAIN };
-
 fn default_webhook(webhook: &mut Value) {
     fill(webhook, "failurePolicy", "Fail");
     fill(webhook, "matchPolicy", "Equivalent");

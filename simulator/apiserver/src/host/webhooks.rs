@@ -106,7 +106,7 @@ async fn post(call: &WebhookCall) -> Result<WebhookAnswer, String> {
     let connector = TlsConnector::from(Arc::new(client_config(&call.client_config)?));
     let stream = connector.connect(name, stream).await.map_err(|error| tls(&error))?;
     let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| closed(&error))?;
     let target = match url.query() {
         Some(query) => format!("{}?{query}", url.path()),
         None => url.path().to_owned(),
@@ -228,7 +228,8 @@ fn tls(error: &io::Error) -> String {
     use rustls::Error;
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match inner {
-        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+        // Go's client names nothing else for what does not chain up to the bundle.
+        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::Other(_))) => {
             "tls: failed to verify certificate: x509: certificate signed by unknown authority".to_owned()
         }
         Some(Error::InvalidCertificate(CertificateError::Expired)) => {
@@ -241,7 +242,11 @@ fn tls(error: &io::Error) -> String {
 }
 
 fn closed(error: &hyper::Error) -> String {
-    if error.is_incomplete_message() || error.is_closed() || error.is_canceled() {
+    use std::error::Error;
+    // Closing a connection without TLS's own goodbye is an error to rustls, not to Go.
+    let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    let cut_off = source.is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof);
+    if cut_off || error.is_incomplete_message() || error.is_closed() || error.is_canceled() {
         "EOF".to_owned()
     } else {
         error.to_string()

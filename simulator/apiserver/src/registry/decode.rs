@@ -153,9 +153,7 @@ pub(crate) fn unsupported_media_type(accepted: &[&str]) -> ApiError {
 }
 
 fn read_json(bytes: &[u8]) -> Result<Parsed, String> {
-    serde_json::from_slice(bytes)
-        .map(|value| Parsed { value, duplicates: Vec::new() })
-        .map_err(|_| "unexpected end of JSON input".to_owned())
+    schema::json::read(bytes).map(|document| Parsed { value: document.value, duplicates: document.duplicates })
 }
 
 /// A media type without parameters, in lower case.

@@ -37,7 +37,14 @@ pub(crate) struct Found {
 
 pub(crate) fn begin(state: &mut State, request: Request, _now: Timestamp) -> Result<Next, ApiError> {
     let mut scope = Scope::of(state, &request)?;
-    let options = options(&request)?;
+    let mut options = options(&request)?;
+    if scope.is_namespace() && options.precondition_uid.is_none() {
+        // A namespace that was deleted and made again meanwhile is another one
+        // (`pkg/registry/core/namespace/storage/storage.go`).
+        if let Some(stored) = scope.stored(state) {
+            options.expect_uid(stored.uid());
+        }
+    }
     scope.options.dry_run = options.dry_run;
     scope.shown_options = options.shown.clone();
     start(state, scope, Arc::new(options))

@@ -90,13 +90,12 @@ fn start_create(state: &State, mut scope: Scope, how: Arc<How>, now: Timestamp) 
             Value::clone(sent)
         }
         How::Patch(patch) if patch.is_apply() && scope.subresource.is_empty() => {
-            let mut applied = patch.apply_to(state, &mut scope, None, now)?;
-            // Of no meaning while there is no object, and unlike in a create not refused.
-            set_meta(&mut applied, "resourceVersion", Value::Null);
-            applied
+            patch.apply_to(state, &mut scope, None, now)?
         }
         _ => return Err(scope.not_found()),
     };
+    // Of no meaning while there is no object, and unlike in a create not refused.
+    set_meta(&mut new, "resourceVersion", Value::Null);
     create::update_owner_references(&mut new, &mut scope.warnings);
     if matches!(*how, How::Put(_)) {
         manage::on_write(state, &scope, None, &mut new, now);
