@@ -109,34 +109,35 @@ fn parse_bytes(kind: &str, content_type: &str, bytes: Bytes) -> Result<(Parsed, 
     let unrecognised = |why: String| {
         ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why}"))
     };
+    let unparsed =
+        |why: &str| unrecognised(format!("couldn't get version/kind; json parse error: {why} ({})", excerpt(&bytes)));
     match media_type(content_type).as_ref() {
-        "" | "application/json" => match read_json(&bytes) {
-            Ok(parsed) => match &parsed.value {
-                Value::Object(_) => Ok((parsed, bytes)),
-                Value::Null => Ok((Parsed { value: Value::Object(serde_json::Map::new()), ..parsed }, bytes)),
-                other => {
-                    let why = not_an_object(other);
-                    Err(unrecognised(format!(
-                        "couldn't get version/kind; json parse error: {why} ({})",
-                        excerpt(&bytes)
-                    )))
-                }
-            },
-            Err(why) => {
-                Err(unrecognised(format!("couldn't get version/kind; json parse error: {why} ({})", excerpt(&bytes))))
-            }
-        },
-        "application/yaml" => match serde_yaml::from_slice::<Value>(&bytes) {
-            Ok(value) => Ok((Parsed { value, duplicates: Vec::new() }, bytes)),
-            Err(_) => {
-                Err(unrecognised(format!("yaml: line 1: did not find expected node content ({})", excerpt(&bytes))))
-            }
-        },
+        "" | "application/json" => {
+            let parsed = read_json(&bytes).map_err(|why| unparsed(&why))?;
+            Ok((whole(parsed).map_err(|why| unparsed(&why))?, bytes))
+        }
+        "application/yaml" => {
+            let parsed = read_yaml(&bytes).map_err(|why| unrecognised(format!("{why} ({})", excerpt(&bytes))))?;
+            Ok((whole(parsed).map_err(|why| unparsed(&why))?, bytes))
+        }
+        "application/vnd.kubernetes.protobuf" => Err(unrecognised(format!(
+            "provided data does not appear to be a protobuf message that is served here ({})",
+            excerpt(&bytes)
+        ))),
         _ => Err(unsupported_media_type(&[
             "application/json",
             "application/yaml",
             "application/vnd.kubernetes.protobuf",
         ])),
+    }
+}
+
+/// A body that is an object; null is an empty one.
+fn whole(parsed: Parsed) -> Result<Parsed, String> {
+    match &parsed.value {
+        Value::Object(_) => Ok(parsed),
+        Value::Null => Ok(Parsed { value: Value::Object(serde_json::Map::new()), ..parsed }),
+        other => Err(not_an_object(other)),
     }
 }
 
@@ -154,6 +155,10 @@ pub(crate) fn unsupported_media_type(accepted: &[&str]) -> ApiError {
 
 fn read_json(bytes: &[u8]) -> Result<Parsed, String> {
     schema::json::read(bytes).map(|document| Parsed { value: document.value, duplicates: document.duplicates })
+}
+
+fn read_yaml(bytes: &[u8]) -> Result<Parsed, String> {
+    schema::yaml::read(bytes).map(|document| Parsed { value: document.value, duplicates: document.duplicates })
 }
 
 /// A media type without parameters, in lower case.
@@ -339,9 +344,7 @@ pub(crate) fn delete_options(content_type: &str, bytes: &Bytes) -> Result<Value,
                 .map_err(|why| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}")))?;
             parsed.value
         }
-        "application/yaml" => {
-            serde_yaml::from_slice(bytes).map_err(|error| ApiError::bad_request(error.to_string()))?
-        }
+        "application/yaml" => read_yaml(bytes).map_err(ApiError::bad_request)?.value,
         _ => return Err(unsupported_media_type(&accepted)),
     };
     let (version, kind) = (value.api_version(), value.kind());
