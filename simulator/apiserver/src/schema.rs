@@ -22,7 +22,7 @@ pub mod validate;
 /// A place in a schema.
 #[derive(Clone)]
 pub struct SchemaRef {
-    set: Arc<SchemaSet>,
+    pub(crate) set: Arc<SchemaSet>,
     id: u32,
 }
 
@@ -35,7 +35,7 @@ impl std::fmt::Debug for SchemaRef {
 /// Schemas that refer to each other, as one arena.
 #[derive(Default)]
 pub struct SchemaSet {
-    nodes: Vec<Node>,
+    pub(crate) nodes: Vec<Node>,
     named: BTreeMap<String, u32>,
     /// Is there a default anywhere?
     defaults: bool,
@@ -44,7 +44,9 @@ pub struct SchemaSet {
     /// Is there an embedded resource anywhere?
     embeds: bool,
     /// Are there validation rules anywhere?
-    rules: bool,
+    pub(crate) rules: bool,
+    /// Are some of them about changes?
+    pub(crate) transitions: bool,
 }
 
 /// What a list means for merging (`x-kubernetes-list-type`).
@@ -168,6 +170,15 @@ impl SchemaSet {
             }
             self.nodes[id].written = written;
         }
+    }
+
+    /// Reads a definition's schema and compiles its validation rules.
+    #[must_use]
+    pub fn custom(schema: &Value) -> SchemaRef {
+        let mut set = Self::default();
+        let id = set.add(schema);
+        crate::expression::rules::compile(&mut set);
+        SchemaRef { set: Arc::new(set), id }
     }
 
     /// Reads one schema without references, such as a definition's `openAPIV3Schema`.

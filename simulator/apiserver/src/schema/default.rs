@@ -15,6 +15,38 @@ pub fn apply(object: &mut Value, schema: &SchemaRef) {
     }
 }
 
+/// Would [`apply`] change nothing?
+#[must_use]
+pub fn is_complete(object: &Value, schema: &SchemaRef) -> bool {
+    !schema.set.defaults && !has_null(object) || is_filled(object, schema.node(), &schema.set)
+}
+
+fn is_filled(value: &Value, node: &Node, set: &SchemaSet) -> bool {
+    match value {
+        Value::Object(members) => {
+            let missing = node
+                .properties
+                .iter()
+                .any(|(name, id)| set.nodes[*id as usize].default.is_some() && !members.contains_key(name));
+            !missing
+                && members.iter().all(|(name, value)| match place(node, name, set) {
+                    Some(node) => (node.nullable || !value.is_null()) && is_filled(value, node, set),
+                    None => true,
+                })
+        }
+        Value::Array(items) => node.items.is_none_or(|id| {
+            let node = &set.nodes[id as usize];
+            items.iter().all(|item| is_filled(item, node, set))
+        }),
+        _ => true,
+    }
+}
+
+/// The schema of a member.
+fn place<'a>(node: &Node, name: &str, set: &'a SchemaSet) -> Option<&'a Node> {
+    node.properties.get(name).copied().or(node.additional).map(|id| &set.nodes[id as usize])
+}
+
 fn has_null(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -46,9 +78,8 @@ fn fill(value: &mut Value, node: &Node, set: &SchemaSet) {
 }
 
 fn fill_object(members: &mut Map<String, Value>, node: &Node, set: &SchemaSet) {
-    let place = |name: &str| node.properties.get(name).copied().or(node.additional).map(|id| &set.nodes[id as usize]);
     members.retain(|name, value| {
-        !value.is_null() || place(name).is_none_or(|node| node.nullable || node.default.is_some())
+        !value.is_null() || place(node, name, set).is_none_or(|node| node.nullable || node.default.is_some())
     });
     for (name, id) in &node.properties {
         let property = &set.nodes[*id as usize];
@@ -59,7 +90,7 @@ fn fill_object(members: &mut Map<String, Value>, node: &Node, set: &SchemaSet) {
         }
     }
     for (name, value) in members.iter_mut() {
-        if let Some(node) = place(name) {
+        if let Some(node) = place(node, name, set) {
             if value.is_null()
                 && !node.nullable
                 && let Some(default) = &node.default
@@ -96,6 +127,8 @@ mod tests {
         assert_eq!(object, expected);
         apply(&mut object, &schema);
         assert_eq!(object, expected, "idempotent");
+        assert!(is_complete(&object, &schema));
+        assert!(!is_complete(&json!({"spec": {}}), &schema));
         let mut empty = json!({});
         apply(&mut empty, &schema);
         assert_eq!(empty, json!({}), "no parent, no defaults");

@@ -20,6 +20,40 @@ pub fn prune(object: &mut Value, schema: &SchemaRef) -> Result<Decoded, String> 
     Ok(Decoded { unknown: pruning.unknown })
 }
 
+/// Would [`prune`] drop nothing outside of the metadata?
+#[must_use]
+pub fn is_known(object: &Value, schema: &SchemaRef) -> bool {
+    has_only_known(object, schema.node(), &schema.set, true)
+}
+
+/// Does the schema know every field of a value that is no object of its own, such as a default?
+#[must_use]
+pub(crate) fn is_known_value(value: &Value, schema: &SchemaRef) -> bool {
+    has_only_known(value, schema.node(), &schema.set, schema.node().embedded_resource)
+}
+
+fn has_only_known(value: &Value, node: &Node, set: &SchemaSet, is_resource: bool) -> bool {
+    match value {
+        Value::Object(members) => members.iter().all(|(name, value)| {
+            if is_resource && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
+                return true;
+            }
+            match node.properties.get(name).copied().or(node.additional) {
+                Some(id) => {
+                    let node = &set.nodes[id as usize];
+                    has_only_known(value, node, set, node.embedded_resource)
+                }
+                None => node.preserve_unknown || node.additional_any,
+            }
+        }),
+        Value::Array(items) => node.items.is_none_or(|id| {
+            let node = &set.nodes[id as usize];
+            items.iter().all(|item| has_only_known(item, node, set, node.embedded_resource))
+        }),
+        _ => true,
+    }
+}
+
 struct Pruning<'a> {
     set: &'a SchemaSet,
     unknown: Vec<String>,

@@ -29,11 +29,11 @@ pub fn validate(object: &Value, old: Option<&Value>, schema: &SchemaRef) -> Vec<
     errors
 }
 
-/// Errors of a value that stands for itself, such as a default: without old value and list types.
+/// Errors of a value that stands for itself, such as a default at `path`: without old value and list types.
 #[must_use]
-pub(crate) fn validate_default(value: &Value, set: &SchemaSet, id: u32, path: &str) -> Vec<FieldError> {
-    let mut check = Check { set, errors: Vec::new(), matches: 0 };
-    check.value(value, None, &set.nodes[id as usize], "");
+pub(crate) fn validate_default(value: &Value, schema: &SchemaRef, path: &str) -> Vec<FieldError> {
+    let mut check = Check { set: &schema.set, errors: Vec::new(), matches: 0 };
+    check.value(value, None, schema.node(), "");
     for error in &mut check.errors {
         let within = std::mem::take(&mut error.field);
         error.field = match within.as_str() {
