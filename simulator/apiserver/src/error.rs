@@ -253,13 +253,17 @@ impl ApiError {
     #[must_use]
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
-        let summary = match errors {
-            [] => String::new(),
-            [one] => one.to_string(),
-            several => {
-                let all: Vec<String> = several.iter().map(ToString::to_string).collect();
-                format!("[{}]", all.join(", "))
+        // Each sentence once, though it may come from several causes.
+        let mut sentences: Vec<String> = Vec::new();
+        for sentence in errors.iter().map(ToString::to_string) {
+            if !sentences.contains(&sentence) {
+                sentences.push(sentence);
             }
+        }
+        let summary = match sentences.as_slice() {
+            [] => String::new(),
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
         };
         let mut error = Self::new(422, "Invalid", format!("{qualified} \"{name}\" is invalid: {summary}"));
         error.details = Some(Box::new(Details {

@@ -25,8 +25,8 @@ use crate::request::{Answer, Request, Response, Verb};
 
 pub(crate) mod action;
 pub(crate) mod bootstrap;
+pub(crate) mod convert;
 pub(crate) mod create;
-pub(crate) mod custom;
 pub(crate) mod decode;
 pub(crate) mod delete;
 pub(crate) mod delete_collection;
@@ -80,6 +80,11 @@ pub(crate) enum Next {
 /// Runs a request until it is answered or waits for a webhook.
 pub(crate) fn begin(state: &mut State, request: Request, now: Timestamp) -> Progress {
     let verb = request.verb;
+    if verb != Verb::Watch
+        && let Err(error) = options::check_timeout(&request.options)
+    {
+        return Progress::Done(error.into());
+    }
     let answer = match verb {
         Verb::Get => read::get(state, &request).map(Next::Done),
         Verb::List => list::list(state, &request).map(Next::Done),

@@ -9,7 +9,7 @@ use super::scope::Scope;
 use super::state::State;
 use super::{Next, Write, answer, decode, kinds};
 use crate::admission::{Attributes, Chain, Operation};
-use crate::builtin;
+use crate::{builtin, definitions};
 use crate::error::{ApiError, FieldError};
 use crate::object::{Object, ObjectExt, metadata_mut, set_meta};
 use crate::request::Request;
@@ -119,8 +119,11 @@ pub(crate) fn prepare(
     let resource = Arc::clone(&scope.resource);
     let mut context = state.strategy_context(&resource, &scope.subresource, now);
     strategy.prepare_for_create(new, &mut context)?;
+    decode::canonical(&resource, new)?;
     let mut errors = strategy.validate(new, &context);
-    errors.extend(super::custom::validate(&resource, new, None));
+    if resource.is_custom() {
+        errors.extend(definitions::validate(new, None, &resource));
+    }
     refuse(&scope, new.name(), &errors)?;
     let attributes = scope.attributes(Operation::Create, Some(Arc::clone(&object)), None);
     let validated = Validated { scope, object, generated_name };
@@ -142,7 +145,7 @@ fn generate_name(state: &mut State, scope: &Scope, object: &mut Value) {
     }
     for _ in 0..NAME_ATTEMPTS_MAX {
         let name = format!("{base}{}", state.draws.name_suffix());
-        let taken = state.store.get(&scope.resource.group_resource, &scope.namespace, &name).is_some();
+        let taken = state.store.get(&scope.resource.stored, &scope.namespace, &name).is_some();
         set_meta(object, "name", name);
         if !taken {
             break;
@@ -163,7 +166,7 @@ pub(crate) fn admitted(state: &mut State, validated: Validated, _now: Timestamp)
         return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
     }
     let namespace = if scope.resource.namespaced { scope.namespace.as_str() } else { "" };
-    if let Some(there) = state.store.get(of, namespace, object.name()) {
+    if let Some(there) = state.store.get(&scope.resource.stored, namespace, object.name()) {
         let mut error = ApiError::already_exists(of, object.name());
         if there.is_deleting() {
             error.message = format!("object is being deleted: {}", error.message);
@@ -178,8 +181,8 @@ pub(crate) fn admitted(state: &mut State, validated: Validated, _now: Timestamp)
     if scope.options.dry_run {
         return Ok(Next::Done(answer(201, object, scope.warnings)));
     }
-    let stored = super::update::to_storage(state, &scope, object);
-    let committed = state.commit(of, Change::Put(stored), &scope.by);
+    let stored = kinds::to_storage(&state.kinds, object, &scope.resource);
+    let committed = state.commit(&scope.resource.stored, Change::Put(stored), &scope.by);
     let shown = kinds::to_version(&committed, &scope.resource);
     Ok(Next::Done(answer(201, shown, scope.warnings)))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::convert;
 use crate::admission::ObjectInterfaces;
 use crate::error::ApiError;
 use crate::object::{Object, ObjectExt};
@@ -81,6 +82,11 @@ impl Kinds {
             } else {
                 self.storage.entry(of.clone()).or_insert_with(|| Arc::clone(resource));
             }
+            if resource.stored != *of
+                && let Some(stored) = self.storage.get(&resource.stored).cloned()
+            {
+                self.storage.insert(of.clone(), stored);
+            }
         }
     }
 
@@ -118,13 +124,32 @@ fn is_storage_version(resource: &Resource) -> bool {
 
 /// A stored object in the version of a resource.
 pub(crate) fn to_version(object: &Object, resource: &Resource) -> Object {
-    if object.api_version() == resource.api_version() && object.kind() == &*resource.kind.kind {
+    if resource.is_custom() {
+        return crate::definitions::read(object, resource);
+    }
+    let kind = &resource.kind;
+    let same_version = split_api_version(object.api_version()) == (&*kind.group, &*kind.version);
+    if same_version && object.kind() == &*kind.kind {
         return Arc::clone(object);
     }
     let mut converted = Value::clone(object);
-    converted["apiVersion"] = resource.api_version().into();
-    converted["kind"] = (*resource.kind.kind).into();
+    convert::convert(&mut converted, resource);
     Arc::new(converted)
+}
+
+/// An object in the version in which its resource is stored. Custom objects change their label only:
+/// what the storage version does not know is kept, as upstream keeps it.
+pub(crate) fn to_storage(kinds: &Kinds, object: Object, resource: &Resource) -> Object {
+    match kinds.storage(&resource.group_resource) {
+        Some(storage) if storage.kind == resource.kind => object,
+        Some(storage) if storage.is_custom() => {
+            let mut stored = object;
+            convert::label(Arc::make_mut(&mut stored), &storage.kind);
+            stored
+        }
+        Some(storage) => to_version(&object, storage),
+        None => object,
+    }
 }
 
 impl ObjectInterfaces for Kinds {
@@ -134,10 +159,14 @@ impl ObjectInterfaces for Kinds {
     }
 
     fn convert(&self, object: &Object, to: &GroupVersionKind) -> Result<Object, ApiError> {
-        let mut converted = Value::clone(object);
-        converted["apiVersion"] = to.api_version().into();
-        converted["kind"] = (*to.kind).into();
-        Ok(Arc::new(converted))
+        Ok(match self.by_kind.get(to) {
+            Some(resource) => to_version(object, resource),
+            None => {
+                let mut labelled = Arc::clone(object);
+                convert::label(Arc::make_mut(&mut labelled), to);
+                labelled
+            }
+        })
     }
 
     fn decode(&self, kind: &GroupVersionKind, object: Value) -> Result<Value, ApiError> {

@@ -149,6 +149,7 @@ fn read(discovery: &str, schemas: &str) -> serde_json::Result<Builtin> {
             });
             resources.push(Arc::new(Resource {
                 group_resource: GroupResource::new(group, &resource.name),
+                stored: GroupResource::new(if group == "events.k8s.io" { "" } else { group }, &resource.name),
                 singular: resource.singular_name.clone(),
                 list_kind: format!("{}List", resource.kind),
                 short_names: resource.short_names.clone(),
