@@ -10,10 +10,10 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use rewake_apiserver::access::Authorization;
 use rewake_apiserver::control_plane::Config;
 use rewake_apiserver::host::webhooks::Https;
 use rewake_apiserver::host::{Host, Parts};
-use rewake_apiserver::http::Authorization;
 use rewake_apiserver::http::authenticate::Tokens;
 use rewake_apiserver::request::User;
 use rewake_apiserver::serve;
@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut tokens = Tokens::default();
     tokens.insert("admin", User::admin("admin"));
     tokens.insert("devtoken", User { name: "dev".to_owned(), ..User::default() });
-    let config = Config { seed: 1, ..Config::default() };
+    let config = Config { seed: 1, authorization: Authorization::Rbac, ..Config::default() };
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
         let value = arguments.next().ok_or_else(|| format!("{flag} needs a value"))?;
@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             other => return Err(format!("unknown flag {other}").into()),
         }
     }
-    let parts = Parts { config, webhooks: Arc::new(Https), authorization: Authorization::Rbac, pods: None };
+    let parts = Parts { config, webhooks: Arc::new(Https), pods: None };
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
     println!("http://{}", listener.local_addr()?);
     serve::serve_http(listener, Host::start(parts), tokens, std::future::pending()).await?;

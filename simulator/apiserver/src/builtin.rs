@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::draws::Draws;
 use crate::error::{ApiError, FieldError};
 use crate::object::set_meta;
-use crate::resource::Resource;
+use crate::resource::{GroupVersionKind, Resource};
 use crate::store::Store;
 
 pub mod actions;
@@ -379,6 +379,13 @@ fn keep_all_but(new: &mut Value, old: &Value, fields: &[&str]) {
     new.retain(|field, _| fields.contains(&field.as_str()));
     let kept = old.iter().filter(|(field, _)| !fields.contains(&field.as_str()));
     new.extend(kept.map(|(field, value)| (field.clone(), value.clone())));
+}
+
+/// The group that messages about an invalid object name: upstream judges objects of its internal types,
+/// and events have only that of the core group.
+#[must_use]
+pub fn reported_group(kind: &GroupVersionKind) -> &str {
+    if (&*kind.group, &*kind.kind) == ("events.k8s.io", "Event") { "" } else { &kind.group }
 }
 
 /// A built-in object as another resource of the same store shows it: Events have two groups,

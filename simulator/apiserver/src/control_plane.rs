@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use crate::access::Authorization;
 use crate::admission::Chain;
 use crate::builtin::Network;
 use crate::loops::{ControlLoop, Work};
@@ -31,6 +32,8 @@ pub struct Config {
     pub seed: u64,
     /// Addresses and ports of Services.
     pub network: Network,
+    /// Are access rules asked of requests that come by HTTP?
+    pub authorization: Authorization,
 }
 
 /// How far a request has come.
@@ -98,6 +101,12 @@ impl<'a> View<'a> {
         &self.state.store
     }
 
+    /// Are access rules asked?
+    #[must_use]
+    pub fn authorization(&self) -> Authorization {
+        self.state.authorization
+    }
+
     /// One object.
     #[must_use]
     pub fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<&'a Object> {
@@ -144,7 +153,7 @@ impl ControlPlane {
     /// Service, priority classes. No control loop runs; see [`Self::add_loop`].
     #[must_use]
     pub fn new(config: &Config, now: Timestamp) -> Self {
-        let mut state = State::new(config.seed, config.network.clone());
+        let mut state = State::new(config.seed, config.network.clone(), config.authorization);
         registry::bootstrap::run(&mut state, now);
         let noticed = state.store.revision();
         Self { state, loops: Vec::new(), noticed }

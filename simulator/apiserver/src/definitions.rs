@@ -103,7 +103,6 @@ pub fn served(object: &Object) -> Vec<Arc<Resource>> {
             Some(Arc::new(Resource {
                 kind: GroupVersionKind::new(group, name, kind),
                 group_resource: GroupResource::new(group, plural),
-                stored: GroupResource::new(group, plural),
                 singular: text(&accepted["singular"]).to_owned(),
                 list_kind: text(&accepted["listKind"]).to_owned(),
                 short_names: texts(&accepted["shortNames"]),

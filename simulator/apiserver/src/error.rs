@@ -167,7 +167,6 @@ impl FieldError {
         use FieldErrorKind as K;
         let mut text = match self.kind {
             K::Required | K::Forbidden | K::TooLong | K::Internal => self.kind.text().to_owned(),
-            _ if self.value.is_empty() => self.kind.text().to_owned(),
             _ => format!("{}: {}", self.kind.text(), self.value),
         };
         if !self.detail.is_empty() {
@@ -253,16 +252,16 @@ impl ApiError {
     #[must_use]
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
-        // Each sentence once, though it may come from several causes.
+        // The sentence says each thing once; the causes repeat what was found twice.
         let mut sentences: Vec<String> = Vec::new();
         for sentence in errors.iter().map(ToString::to_string) {
             if !sentences.contains(&sentence) {
                 sentences.push(sentence);
             }
         }
-        let summary = match sentences.as_slice() {
-            [] => String::new(),
+        let summary = match &sentences[..] {
             [one] => one.clone(),
+            [] => String::new(),
             several => format!("[{}]", several.join(", ")),
         };
         let mut error = Self::new(422, "Invalid", format!("{qualified} \"{name}\" is invalid: {summary}"));

@@ -21,7 +21,6 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::control_plane::{Config, ControlPlane, Progress, WebhookAnswer, WebhookCall};
-use crate::http::Authorization;
 use crate::http::connect::PodExec;
 use crate::request::{Request, Response};
 use crate::resource::GroupResource;
@@ -43,9 +42,6 @@ pub trait Core: Clone + Send + Sync + 'static {
 
     /// Completes when it is `time`.
     fn sleep_until(&self, time: Timestamp) -> BoxFuture<'static, ()>;
-
-    /// Are access rules asked?
-    fn authorization(&self) -> Authorization;
 
     /// Who runs commands in containers, if anybody does.
     fn pods(&self) -> Option<Arc<dyn PodExec>>;
@@ -76,7 +72,6 @@ struct Inner {
     /// Time at which the host was made, on both clocks: time does not jump when somebody sets the clock.
     epoch: (Timestamp, Instant),
     webhooks: Arc<dyn CallWebhook>,
-    authorization: Authorization,
     pods: Option<Arc<dyn PodExec>>,
     /// Wakes the watches of one resource.
     watched: Mutex<BTreeMap<GroupResource, watch::Sender<()>>>,
@@ -97,8 +92,6 @@ pub struct Parts {
     pub config: Config,
     /// Who calls webhooks.
     pub webhooks: Arc<dyn CallWebhook>,
-    /// Are access rules asked?
-    pub authorization: Authorization,
     /// Who runs commands in containers.
     pub pods: Option<Arc<dyn PodExec>>,
 }
@@ -118,7 +111,6 @@ impl Host {
                 plane: Mutex::new(Plane { plane, seen }),
                 epoch,
                 webhooks: parts.webhooks,
-                authorization: parts.authorization,
                 pods: parts.pods,
                 watched: Mutex::default(),
                 any_change: watch::Sender::new(()),
@@ -193,10 +185,6 @@ impl Core for Host {
     fn sleep_until(&self, time: Timestamp) -> BoxFuture<'static, ()> {
         let wait = Duration::try_from(time.duration_since(self.now())).unwrap_or_default();
         tokio::time::sleep(wait).boxed()
-    }
-
-    fn authorization(&self) -> Authorization {
-        self.inner.authorization
     }
 
     fn pods(&self) -> Option<Arc<dyn PodExec>> {

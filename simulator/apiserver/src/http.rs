@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{Method, request::Parts};
 
-use crate::access::{self, Attributes};
+use crate::access::{self, Attributes, Authorization};
 use crate::control_plane::View;
 use crate::discovery;
 use crate::error::ApiError;
@@ -51,20 +51,10 @@ pub struct Call {
     pub encoder: Encoder,
 }
 
-/// Whether access rules are asked.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Authorization {
-    /// Everybody may do everything.
-    #[default]
-    AlwaysAllow,
-    /// Roles and bindings decide ([`crate::access`]).
-    Rbac,
-}
-
 /// Understands a request: who, what, in which form.
 #[must_use]
-pub fn receive(view: &View<'_>, authorization: Authorization, user: &User, parts: &Parts, body: Bytes) -> Received {
-    match understand(view, authorization, user, parts, body) {
+pub fn receive(view: &View<'_>, user: &User, parts: &Parts, body: Bytes) -> Received {
+    match understand(view, user, parts, body) {
         Ok(received) => received,
         Err(Refused::Status(error)) => Received::Answer(refusal(parts, &error)),
         Err(Refused::PageNotFound) => Received::Answer(encode::page_not_found()),
@@ -98,18 +88,12 @@ impl From<ApiError> for Refused {
     }
 }
 
-fn understand(
-    view: &View<'_>,
-    authorization: Authorization,
-    user: &User,
-    parts: &Parts,
-    body: Bytes,
-) -> Result<Received, Refused> {
+fn understand(view: &View<'_>, user: &User, parts: &Parts, body: Bytes) -> Result<Received, Refused> {
     let options = route::options(parts.uri.query().unwrap_or_default());
     let route = Route::parse(&parts.method, parts.uri.path(), &options);
     let attributes = Attributes::of(&route, &parts.method, &options);
-    let user = authenticate::impersonate(view, authorization, user, &parts.headers, &attributes)?;
-    if authorization == Authorization::Rbac {
+    let user = authenticate::impersonate(view, user, &parts.headers, &attributes)?;
+    if view.authorization() == Authorization::Rbac {
         access::authorize(view.store(), &user, &attributes)?;
     }
     match route {
@@ -129,6 +113,8 @@ fn resource(
     body: Bytes,
 ) -> Result<Received, Refused> {
     let resource = served(view, &at, &parts.method)?;
+    check_name(&at.name)?;
+    check_timeout(options.get("timeout"))?;
     let verb = at.verb.ok_or_else(ApiError::method_not_allowed)?;
     if body.len() > REQUEST_BYTES_MAX {
         return Err(too_large().into());
@@ -198,6 +184,52 @@ fn encoder(view: &View<'_>, resource: &Resource, form: Form, options: &Options) 
         Shape::AsIs | Shape::Discovery(_) => {}
     }
     encoder
+}
+
+/// Names that would not be one segment of a path (`k8s.io/apimachinery/pkg/api/validation/path`).
+fn check_name(name: &str) -> Result<(), ApiError> {
+    let wrong = match name {
+        "." | ".." => Some(format!("may not be '{name}'")),
+        _ => name.chars().find(|letter| matches!(letter, '/' | '%')).map(|letter| format!("may not contain '{letter}'")),
+    };
+    match wrong {
+        Some(why) => Err(ApiError::bad_request(format!("Name parameter invalid: \"{name}\": {why}"))),
+        None => Ok(()),
+    }
+}
+
+/// `?timeout=` is read before anything else of a request; nothing here takes so long that it would end one.
+fn check_timeout(timeout: &str) -> Result<(), ApiError> {
+    if timeout.is_empty() || is_go_duration(timeout) {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!(
+        "invalid timeout specified in the request URL - time: invalid duration {}",
+        serde_json::Value::from(timeout)
+    )))
+}
+
+/// `1h2m3.5s`, as Go's `time.ParseDuration` takes it.
+fn is_go_duration(text: &str) -> bool {
+    const UNITS: [&str; 8] = ["ns", "us", "\u{b5}s", "\u{3bc}s", "ms", "s", "m", "h"];
+    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if rest == "0" {
+        return true;
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len());
+        let number = &rest[..digits];
+        if number.is_empty() || number == "." || number.matches('.').count() > 1 {
+            return false;
+        }
+        rest = &rest[digits..];
+        let unit_end = rest.find(|letter: char| letter.is_ascii_digit() || letter == '.').unwrap_or(rest.len());
+        if !UNITS.contains(&&rest[..unit_end]) {
+            return false;
+        }
+        rest = &rest[unit_end..];
+    }
+    !text.is_empty()
 }
 
 /// The resource that a path reaches, when it takes the method.

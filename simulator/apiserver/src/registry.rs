@@ -25,7 +25,6 @@ use crate::request::{Answer, Request, Response, Verb};
 
 pub(crate) mod action;
 pub(crate) mod bootstrap;
-pub(crate) mod convert;
 pub(crate) mod create;
 pub(crate) mod decode;
 pub(crate) mod delete;

@@ -73,11 +73,8 @@ pub fn split_api_version(api_version: &str) -> (&str, &str) {
 pub struct Resource {
     /// Group, version and kind of its objects.
     pub kind: GroupVersionKind,
-    /// Group and plural.
+    /// Group and plural: the key of the store (all versions of a resource share it).
     pub group_resource: GroupResource,
-    /// Where its objects are stored: the same, but for `events.k8s.io`, whose Events are those of the
-    /// core group.
-    pub stored: GroupResource,
     /// Singular in lower case.
     pub singular: String,
     /// Kind of lists.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::control_plane::View;
 use crate::http::encode::partial;
 use crate::object::ObjectExt;
-use crate::resource::Resource;
+use crate::resource::{GroupVersionKind, Resource};
 
 pub use age::{age, human_duration};
 
@@ -74,6 +74,8 @@ pub enum IncludeObject {
 /// How objects of one resource become rows.
 #[derive(Clone, Debug)]
 pub struct Printer {
+    /// Of the objects: those in a built-in list do not say it themselves.
+    kind: GroupVersionKind,
     columns: Vec<Column>,
     rows: Rows,
 }
@@ -95,10 +97,15 @@ impl Printer {
         if resource.is_custom() {
             let columns = custom::columns(view, resource);
             let definitions = std::iter::once(Column::name()).chain(columns.iter().map(custom::PrinterColumn::column));
-            return Self { columns: definitions.collect(), rows: Rows::Custom(columns) };
+            return Self {
+                kind: resource.kind.clone(),
+                columns: definitions.collect(),
+                rows: Rows::Custom(columns),
+            };
         }
-        match builtin::printer(&resource.kind.group, &resource.kind.kind) {
-            Some((columns, cells)) => Self { columns, rows: Rows::BuiltIn(cells) },
+        let kind = resource.kind.clone();
+        match builtin::printer(&kind.group, &kind.kind) {
+            Some((columns, cells)) => Self { kind, columns, rows: Rows::BuiltIn(cells) },
             None => {
                 let created_at = Column {
                     name: "Created At".to_owned(),
@@ -107,7 +114,7 @@ impl Printer {
                     description: AGE_DESCRIPTION.to_owned(),
                     priority: 0,
                 };
-                Self { columns: vec![Column::name(), created_at], rows: Rows::Default }
+                Self { kind, columns: vec![Column::name(), created_at], rows: Rows::Default }
             }
         }
     }
@@ -145,11 +152,17 @@ impl Printer {
         };
         let included = match include {
             IncludeObject::Metadata => partial(version, object),
-            IncludeObject::Object => object.clone(),
+            IncludeObject::Object => {
+                let mut whole = object.clone();
+                whole["apiVersion"] = self.kind.api_version().into();
+                whole["kind"] = (*self.kind.kind).into();
+                whole
+            }
             IncludeObject::None => Value::Null,
         };
         let mut row = json!({"cells": cells, "object": included});
-        let conditions = builtin::row_conditions(object);
+        let is_pod = self.kind.group.is_empty() && &*self.kind.kind == "Pod";
+        let conditions = if is_pod { builtin::pod_conditions(object) } else { Vec::new() };
         if !conditions.is_empty() {
             row["conditions"] = conditions.into();
         }

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use super::{Attributes, Target};
+use crate::object::ObjectExt;
 use crate::request::User;
 use crate::resource::GroupResource;
 use crate::store::Store;
@@ -30,25 +31,49 @@ fn resources() -> &'static Resources {
     })
 }
 
-/// Is it granted? If not, why: usually nothing, else the bindings whose role is missing.
-pub(super) fn evaluate(store: &Store, user: &User, attributes: &Attributes<'_>) -> Result<(), String> {
+/// Is it granted, and why? If not, why: usually nothing, else the bindings whose role is missing.
+pub(super) fn evaluate(store: &Store, user: &User, attributes: &Attributes<'_>) -> Result<String, String> {
     if is_master(user) {
-        return Ok(());
+        return Ok(String::new());
     }
     let namespace = match &attributes.target {
         Target::Resource { namespace, .. } => namespace.as_ref(),
         Target::Path(_) => "",
     };
     let mut missing = Vec::new();
-    let granted = visit_rules(store, user, namespace, &mut missing, &mut |rule| covers(rule, attributes));
-    if granted {
-        return Ok(());
+    let mut reason = None;
+    visit_rules(store, user, namespace, &mut missing, &mut |rule, binding, subject| {
+        if covers(rule, attributes) {
+            reason = Some(granted_by(binding, subject));
+        }
+        reason.is_some()
+    });
+    if let Some(reason) = reason {
+        return Ok(reason);
     }
     Err(match missing.as_slice() {
         [] => String::new(),
         [one] => format!("RBAC: {one}"),
         several => format!("RBAC: [{}]", several.join(", ")),
     })
+}
+
+/// `RBAC: allowed by RoleBinding "b/ns" of Role "r" to User "u"`.
+fn granted_by(binding: &Value, subject: &Value) -> String {
+    let qualified = |name: &str, namespace: &str| {
+        if namespace.is_empty() { name.to_owned() } else { format!("{name}/{namespace}") }
+    };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let namespace = binding.namespace();
+    let kind = if namespace.is_empty() { "ClusterRoleBinding" } else { "RoleBinding" };
+    format!(
+        "RBAC: allowed by {kind} {:?} of {} {:?} to {} {:?}",
+        qualified(binding.name(), namespace),
+        text(&binding["roleRef"]["kind"]),
+        text(&binding["roleRef"]["name"]),
+        text(&subject["kind"]),
+        qualified(&text(&subject["name"]), &text(&subject["namespace"])),
+    )
 }
 
 /// Members of `system:masters` are asked nothing.
@@ -59,21 +84,21 @@ pub(super) fn is_master(user: &User) -> bool {
 /// The rules that a user has in a namespace (empty: in the whole cluster).
 pub(super) fn rules_for<'s>(store: &'s Store, user: &User, namespace: &str) -> Vec<&'s Value> {
     let mut rules = Vec::new();
-    visit_rules(store, user, namespace, &mut Vec::new(), &mut |rule| {
+    visit_rules(store, user, namespace, &mut Vec::new(), &mut |rule, _, _| {
         rules.push(rule);
         false
     });
     rules
 }
 
-/// Hands each rule of the user to `stop`, until it answers true.
+/// Hands each rule of the user to `stop`, with its binding and subject, until it answers true.
 fn visit_rules<'s>(
     store: &'s Store,
     user: &User,
     namespace: &str,
     missing: &mut Vec<String>,
-    stop: &mut dyn FnMut(&'s Value) -> bool,
-) -> bool {
+    stop: &mut dyn FnMut(&'s Value, &Value, &Value) -> bool,
+) {
     let resources = resources();
     let cluster = store.list(&resources.cluster_role_bindings, "").map(|binding| (binding, ""));
     let namespaced = (!namespace.is_empty())
@@ -81,17 +106,15 @@ fn visit_rules<'s>(
         .into_iter()
         .flatten();
     for (binding, binding_namespace) in cluster.chain(namespaced) {
-        let subjects = binding["subjects"].as_array().into_iter().flatten();
-        if !subjects.into_iter().any(|subject| is_subject(subject, user, binding_namespace)) {
-            continue;
-        }
+        let mut subjects = binding["subjects"].as_array().into_iter().flatten();
+        let Some(subject) = subjects.find(|subject| is_subject(subject, user, binding_namespace)) else { continue };
         let reference = &binding["roleRef"];
         let name = reference["name"].as_str().unwrap_or_default();
         match role(store, reference, binding_namespace) {
             Some(role) => {
                 for rule in role["rules"].as_array().into_iter().flatten() {
-                    if stop(rule) {
-                        return true;
+                    if stop(rule, binding, subject) {
+                        return;
                     }
                 }
             }
@@ -101,7 +124,6 @@ fn visit_rules<'s>(
             None => missing.push(format!("role.{GROUP} \"{name}\" not found")),
         }
     }
-    false
 }
 
 /// The role that a binding in `namespace` (empty: a cluster role binding) refers to.

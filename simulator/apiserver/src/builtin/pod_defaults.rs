@@ -87,7 +87,7 @@ fn container(container: &mut Value) {
     fill_zero(container, "terminationMessagePath", "/dev/termination-log");
     fill_zero(container, "terminationMessagePolicy", "File");
     each(container, "ports", |port| fill_zero(port, "protocol", "TCP"));
-    each(container, "env", |variable| within(variable, "valueFrom", |source| within(source, "fieldRef", field_ref)));
+    each(container, "env", |variable| within(variable, "valueFrom", references));
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         within(container, probe, |probe| {
             for (field, value) in
@@ -111,8 +111,9 @@ fn http_get(action: &mut Value) {
     fill_zero(action, "scheme", "HTTP");
 }
 
-fn field_ref(reference: &mut Value) {
-    fill_zero(reference, "apiVersion", "v1");
+fn references(source: &mut Value) {
+    within(source, "fieldRef", |reference| fill_zero(reference, "apiVersion", "v1"));
+    within(source, "resourceFieldRef", |reference| fill(reference, "divisor", "0"));
 }
 
 /// Is the image's tag `latest`, given or implied? An image with a digest has no implied tag.
@@ -169,7 +170,7 @@ fn volume(volume: &mut Value) {
     for source in ["secret", "configMap", "downwardAPI", "projected"] {
         within(volume, source, |source| fill(source, "defaultMode", DEFAULT_MODE));
     }
-    let downward_items = |source: &mut Value| each(source, "items", |item| within(item, "fieldRef", field_ref));
+    let downward_items = |source: &mut Value| each(source, "items", references);
     within(volume, "downwardAPI", downward_items);
     within(volume, "projected", |projected| {
         each(projected, "sources", |source| {

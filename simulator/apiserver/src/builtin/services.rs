@@ -267,6 +267,9 @@ fn cluster_ip_fields(spec: &At<'_, '_>, old: &Value, errors: &mut Errors) {
             _ => {}
         }
     }
+    if !errors.is_empty() {
+        return;
+    }
     let was = old["clusterIPs"].as_array().filter(|ips| !ips.is_empty());
     if let Some(was) = was.filter(|_| has_cluster_ip(kind(old))) {
         let is = ips.items().next();

@@ -23,8 +23,7 @@ const WATCH_POLL: SignedDuration = SignedDuration::from_secs(1);
 /// Answers a request of a user who is already authenticated.
 pub async fn answer<C: Core>(core: &C, user: &User, request: http::Request<Bytes>) -> http::Response<Body> {
     let (mut parts, body) = request.into_parts();
-    let authorization = core.authorization();
-    let received = core.with(|plane, _| wire::receive(&plane.view(), authorization, user, &parts, body));
+    let received = core.with(|plane, _| wire::receive(&plane.view(), user, &parts, body));
     match received {
         Received::Answer(response) => response.map(full),
         Received::Run(call) => respond(core, *call).await,

@@ -7,8 +7,7 @@ use http::header::AUTHORIZATION;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-use super::Authorization;
-use crate::access::{self, Attributes};
+use crate::access::{self, Attributes, Authorization};
 use crate::control_plane::View;
 use crate::error::ApiError;
 use crate::request::User;
@@ -91,7 +90,6 @@ const EXTRA_PREFIX: &str = "impersonate-extra-";
 /// 400 for headers without a user, 403 when the sender may not.
 pub fn impersonate(
     view: &View<'_>,
-    authorization: Authorization,
     sender: &User,
     headers: &HeaderMap,
     attributes: &Attributes<'_>,
@@ -115,7 +113,7 @@ pub fn impersonate(
     if user.name.is_empty() {
         return Err(ApiError::bad_request(format!("requested {} without impersonating a user name", go_user(&user))));
     }
-    if authorization == Authorization::Rbac {
+    if view.authorization() == Authorization::Rbac {
         access::authorize_impersonation(view.store(), sender, &user, attributes)?;
     }
     if let Some((namespace, name)) = service_account(&user.name) {

@@ -4,10 +4,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::state::State;
+use crate::access;
 use crate::control_plane::Progress;
 use crate::request::{Request, User, Verb};
 
-/// Makes the objects that every cluster has: namespaces, priority classes, the `kubernetes` Service.
+/// Makes the objects that every cluster has: namespaces, priority classes, the `kubernetes` Service, roles.
 pub(crate) fn run(state: &mut State, now: Timestamp) {
     for (api_version, resource, namespace, object) in objects(&first_address(state)) {
         let user = User::admin("system:apiserver");
@@ -34,7 +35,7 @@ fn objects(address: &str) -> Vec<(&'static str, &'static str, &'static str, Valu
         let object = json!({ "metadata": { "name": name }, "value": value, "description": what });
         ("scheduling.k8s.io/v1", "priorityclasses", "", object)
     };
-    vec![
+    let mut objects = vec![
         namespace("kube-system"),
         namespace("kube-public"),
         namespace("kube-node-lease"),
@@ -66,5 +67,8 @@ fn objects(address: &str) -> Vec<(&'static str, &'static str, &'static str, Valu
                 },
             }),
         ),
-    ]
+    ];
+    let access = access::bootstrap::objects().iter();
+    objects.extend(access.map(|(resource, object)| ("rbac.authorization.k8s.io/v1", *resource, "", object.clone())));
+    objects
 }

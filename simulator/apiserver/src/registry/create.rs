@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::scope::Scope;
 use super::state::State;
 use super::{Next, Write, answer, decode, kinds};
+use crate::access;
 use crate::admission::{Attributes, Chain, Operation};
 use crate::{builtin, definitions};
 use crate::error::{ApiError, FieldError};
@@ -45,6 +46,18 @@ pub(crate) fn begin(state: &mut State, request: Request, now: Timestamp) -> Resu
     scope.warnings.extend(decoded.warnings);
     let mut object = decoded.object;
     decode::match_namespace(&scope.resource, &scope.namespace, &mut object)?;
+    if access::reviews::is_review(&scope.resource.group_resource) {
+        let answered = access::reviews::answer(
+            &state.store,
+            state.authorization,
+            &scope.user,
+            &scope.resource.group_resource,
+            &scope.namespace,
+            object,
+            now,
+        )?;
+        return Ok(Next::Done(answer(201, Arc::new(answered), scope.warnings)));
+    }
     wipe_system_fields(&mut object);
     update_owner_references(&mut object, &mut scope.warnings);
     super::manage::on_write(state, &scope, None, &mut object, now);
@@ -105,6 +118,7 @@ pub(crate) fn prepare(
     now: Timestamp,
 ) -> Result<Next, ApiError> {
     let Some(mut object) = attributes.object else { return Err(ApiError::internal("a create without an object")) };
+    state.refuse_escalation(&scope, &object, None)?;
     let new = Arc::make_mut(&mut object);
     update_owner_references(new, &mut scope.warnings);
     let generated_name = new.name().is_empty() && !new.meta("generateName").is_empty();
@@ -133,7 +147,11 @@ pub(crate) fn prepare(
 /// 422 when there are errors.
 pub(crate) fn refuse(scope: &Scope, name: &str, errors: &[FieldError]) -> Result<(), ApiError> {
     let kind = &scope.kind;
-    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(&kind.group, &kind.kind, name, errors)) }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(ApiError::invalid(builtin::reported_group(kind), &kind.kind, name, errors))
+    }
 }
 
 fn generate_name(state: &mut State, scope: &Scope, object: &mut Value) {
@@ -145,7 +163,7 @@ fn generate_name(state: &mut State, scope: &Scope, object: &mut Value) {
     }
     for _ in 0..NAME_ATTEMPTS_MAX {
         let name = format!("{base}{}", state.draws.name_suffix());
-        let taken = state.store.get(&scope.resource.stored, &scope.namespace, &name).is_some();
+        let taken = state.store.get(&scope.resource.group_resource, &scope.namespace, &name).is_some();
         set_meta(object, "name", name);
         if !taken {
             break;
@@ -166,7 +184,7 @@ pub(crate) fn admitted(state: &mut State, validated: Validated, _now: Timestamp)
         return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
     }
     let namespace = if scope.resource.namespaced { scope.namespace.as_str() } else { "" };
-    if let Some(there) = state.store.get(&scope.resource.stored, namespace, object.name()) {
+    if let Some(there) = state.store.get(&scope.resource.group_resource, namespace, object.name()) {
         let mut error = ApiError::already_exists(of, object.name());
         if there.is_deleting() {
             error.message = format!("object is being deleted: {}", error.message);
@@ -182,7 +200,7 @@ pub(crate) fn admitted(state: &mut State, validated: Validated, _now: Timestamp)
         return Ok(Next::Done(answer(201, object, scope.warnings)));
     }
     let stored = kinds::to_storage(&state.kinds, object, &scope.resource);
-    let committed = state.commit(&scope.resource.stored, Change::Put(stored), &scope.by);
+    let committed = state.commit(&scope.resource.group_resource, Change::Put(stored), &scope.by);
     let shown = kinds::to_version(&committed, &scope.resource);
     Ok(Next::Done(answer(201, shown, scope.warnings)))
 }

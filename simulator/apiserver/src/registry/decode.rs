@@ -10,7 +10,7 @@ use super::scope::Scope;
 use crate::error::{ApiError, FieldError};
 use crate::object::{ObjectExt, metadata_mut};
 use crate::request::Body;
-use crate::resource::{Resource, api_version, split_api_version};
+use crate::resource::{GroupVersionKind, Resource, api_version, split_api_version};
 use crate::schema::json::{self, Document};
 use crate::{builtin, definitions, schema};
 
@@ -44,12 +44,7 @@ fn finish(scope: &Scope, object: Value, duplicates: Vec<String>) -> Result<Decod
     };
     let mut object = object;
     let mut minded: Vec<String> = Vec::new();
-    if scope.kind == scope.resource.kind {
-        settle_noting(&scope.resource, &mut object, &mut minded).map_err(&unfit)?;
-    } else {
-        let decoded = schema::typed::decode(&mut object, &scope.schema()?).map_err(&unfit)?;
-        minded.extend(decoded.unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
-    }
+    settle_noting(&scope.resource, &scope.kind, &mut object, &mut minded).map_err(&unfit)?;
     minded.extend(duplicates.into_iter().map(|path| format!("duplicate field \"{path}\"")));
     let warnings = match strict {
         FieldValidation::Ignore => Vec::new(),
@@ -60,17 +55,27 @@ fn finish(scope: &Scope, object: Value, duplicates: Vec<String>) -> Result<Decod
     Ok(Decoded { object, warnings })
 }
 
-/// Decodes and defaults an object in place, noting what strict decoding minds.
+/// One decoding: as Go's types for built-in kinds, by pruning and defaulting for custom ones. `kind` is
+/// what the request speaks: the resource's own kind, or that of a subresource (`Scale`, `Eviction`).
 ///
 /// # Errors
 /// The decoder's words.
-pub(crate) fn settle_noting(resource: &Resource, object: &mut Value, minded: &mut Vec<String>) -> Result<(), String> {
-    let decoded = if resource.is_custom() {
+pub(crate) fn settle_noting(
+    resource: &Resource,
+    kind: &GroupVersionKind,
+    object: &mut Value,
+    minded: &mut Vec<String>,
+) -> Result<(), String> {
+    let own = *kind == resource.kind;
+    let decoded = if own && resource.is_custom() {
         definitions::decode(object, &resource.schema)?
-    } else {
+    } else if own {
         let decoded = schema::typed::decode(object, &resource.schema)?;
         builtin::strategy(resource).default(object);
         decoded
+    } else {
+        let spoken = schema::builtin::schema(kind);
+        spoken.map(|spoken| schema::typed::decode(object, &spoken)).transpose()?.unwrap_or_default()
     };
     minded.extend(decoded.unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
     Ok(())
@@ -91,8 +96,8 @@ pub(crate) fn canonical(resource: &Resource, object: &mut Value) -> Result<(), A
 ///
 /// # Errors
 /// 400 in the decoder's words.
-pub(crate) fn settle(resource: &Resource, mut object: Value) -> Result<Value, ApiError> {
-    settle_noting(resource, &mut object, &mut Vec::new()).map_err(ApiError::bad_request)?;
+pub(crate) fn settle(resource: &Resource, kind: &GroupVersionKind, mut object: Value) -> Result<Value, ApiError> {
+    settle_noting(resource, kind, &mut object, &mut Vec::new()).map_err(ApiError::bad_request)?;
     Ok(object)
 }
 

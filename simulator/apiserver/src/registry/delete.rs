@@ -136,7 +136,7 @@ fn remove(state: &mut State, scope: &Scope, options: &DeleteOptions, stored: &Ob
         if options.dry_run || crate::store::same_but_version(&object, stored) {
             return if options.dry_run { object } else { Arc::clone(stored) };
         }
-        state.commit(&scope.resource.stored, Change::Put(object), &scope.by)
+        state.commit(&scope.resource.group_resource, Change::Put(object), &scope.by)
     };
 
     if strategy.holds(stored) {
@@ -176,7 +176,7 @@ fn remove(state: &mut State, scope: &Scope, options: &DeleteOptions, stored: &Ob
     }
     let mut last = Arc::new(object);
     if !options.dry_run {
-        last = state.commit(&scope.resource.stored, Change::Remove(last), &scope.by);
+        last = state.commit(&scope.resource.group_resource, Change::Remove(last), &scope.by);
     }
     (200, if answers_with_object(&scope.resource.group_resource) { shown(&last) } else { success(of, &last) })
 }

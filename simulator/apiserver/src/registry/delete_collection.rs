@@ -36,7 +36,7 @@ fn find(state: &State, mut request: Request) -> Result<Collection, ApiError> {
     let resource = scope::resource(state, &request)?;
     delete::options(&request)?;
     let selection = Selection::parse(&resource, &request.options)?;
-    let objects = state.store.list(&resource.stored, &request.namespace);
+    let objects = state.store.list(&resource.group_resource, &request.namespace);
     let objects: Vec<_> = objects.filter(|object| selection.matches(object)).cloned().collect();
     let left = objects.iter().map(|object| (object.namespace().to_owned(), object.name().to_owned())).collect();
     let found = list::body(&resource, &objects, state.store.revision(), None);

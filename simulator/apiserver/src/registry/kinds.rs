@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::convert;
 use crate::admission::ObjectInterfaces;
 use crate::error::ApiError;
 use crate::object::{Object, ObjectExt};
@@ -73,19 +72,14 @@ impl Kinds {
         self.storage.clear();
         for resource in &self.all {
             let of = &resource.group_resource;
-            let version = &resource.kind.version;
-            let at = (Arc::clone(&of.group), Arc::clone(version), Arc::clone(&of.resource));
+            let kind = &resource.kind;
+            let at = (Arc::clone(&kind.group), Arc::clone(&kind.version), Arc::clone(&of.resource));
             self.by_resource.insert(at, Arc::clone(resource));
             self.by_kind.entry(resource.kind.clone()).or_insert_with(|| Arc::clone(resource));
             if is_storage_version(resource) {
                 self.storage.insert(of.clone(), Arc::clone(resource));
             } else {
                 self.storage.entry(of.clone()).or_insert_with(|| Arc::clone(resource));
-            }
-            if resource.stored != *of
-                && let Some(stored) = self.storage.get(&resource.stored).cloned()
-            {
-                self.storage.insert(of.clone(), stored);
             }
         }
     }
@@ -114,6 +108,9 @@ impl Kinds {
 
 /// Objects of built-in resources are stored in the version that is preferred; a definition says which.
 fn is_storage_version(resource: &Resource) -> bool {
+    if resource.kind.group != resource.group_resource.group {
+        return false;
+    }
     match &resource.origin {
         crate::resource::Origin::BuiltIn => schema::builtin::groups().iter().any(|group| {
             group.name == *resource.kind.group && group.preferred_version.version == *resource.kind.version
@@ -132,9 +129,10 @@ pub(crate) fn to_version(object: &Object, resource: &Resource) -> Object {
     if same_version && object.kind() == &*kind.kind {
         return Arc::clone(object);
     }
-    let mut converted = Value::clone(object);
-    convert::convert(&mut converted, resource);
-    Arc::new(converted)
+    match crate::builtin::convert(object, resource) {
+        Some(converted) => Arc::new(converted),
+        None => labelled(object, kind),
+    }
 }
 
 /// An object in the version in which its resource is stored. Custom objects change their label only:
@@ -142,14 +140,17 @@ pub(crate) fn to_version(object: &Object, resource: &Resource) -> Object {
 pub(crate) fn to_storage(kinds: &Kinds, object: Object, resource: &Resource) -> Object {
     match kinds.storage(&resource.group_resource) {
         Some(storage) if storage.kind == resource.kind => object,
-        Some(storage) if storage.is_custom() => {
-            let mut stored = object;
-            convert::label(Arc::make_mut(&mut stored), &storage.kind);
-            stored
-        }
+        Some(storage) if storage.is_custom() => labelled(&object, &storage.kind),
         Some(storage) => to_version(&object, storage),
         None => object,
     }
+}
+
+fn labelled(object: &Object, kind: &GroupVersionKind) -> Object {
+    let mut labelled = Value::clone(object);
+    labelled["apiVersion"] = kind.api_version().into();
+    labelled["kind"] = (*kind.kind).into();
+    Arc::new(labelled)
 }
 
 impl ObjectInterfaces for Kinds {
@@ -161,17 +162,13 @@ impl ObjectInterfaces for Kinds {
     fn convert(&self, object: &Object, to: &GroupVersionKind) -> Result<Object, ApiError> {
         Ok(match self.by_kind.get(to) {
             Some(resource) => to_version(object, resource),
-            None => {
-                let mut labelled = Arc::clone(object);
-                convert::label(Arc::make_mut(&mut labelled), to);
-                labelled
-            }
+            None => labelled(object, to),
         })
     }
 
     fn decode(&self, kind: &GroupVersionKind, object: Value) -> Result<Value, ApiError> {
         match self.by_kind.get(kind) {
-            Some(resource) => super::decode::settle(resource, object),
+            Some(resource) => super::decode::settle(resource, kind, object),
             None => Ok(object),
         }
     }

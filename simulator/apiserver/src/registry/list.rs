@@ -130,8 +130,8 @@ pub(crate) fn list(state: &State, request: &Request) -> Result<Response, ApiErro
     };
     let revision = at.unwrap_or_else(|| state.store.revision());
     let objects: Objects = match at {
-        None => state.store.objects(&resource.stored),
-        Some(at) => state.store.objects_at(&resource.stored, at).ok_or_else(|| too_old(start.is_some(), at))?,
+        None => state.store.objects(&resource.group_resource),
+        Some(at) => state.store.objects_at(&resource.group_resource, at).ok_or_else(|| too_old(start.is_some(), at))?,
     };
     let from: Key = start.map_or_else(|| prefix.clone(), |start| start.as_str().into());
     let mut chosen = Vec::new();

@@ -87,9 +87,7 @@ fn is_whole(scope: &Scope) -> bool {
 
 /// Decodes and defaults an object in place.
 fn settle(scope: &Scope, mut object: Value, minded: &mut Vec<String>) -> Result<Value, String> {
-    if is_whole(scope) {
-        decode::settle_noting(&scope.resource, &mut object, minded)?;
-    }
+    decode::settle_noting(&scope.resource, &scope.kind, &mut object, minded)?;
     Ok(object)
 }
 

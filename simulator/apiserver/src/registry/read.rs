@@ -16,7 +16,7 @@ pub(crate) fn get(state: &State, request: &Request) -> Result<Response, ApiError
     }
     let stored = state
         .store
-        .get(&resource.stored, &request.namespace, &request.name)
+        .get(&resource.group_resource, &request.namespace, &request.name)
         .ok_or_else(|| ApiError::not_found(&resource.group_resource, &request.name))?;
     let object = kinds::to_version(stored, &resource);
     let object = if request.subresource == "scale" { Lens::scale(&resource)?.read(&object) } else { object };

@@ -97,7 +97,7 @@ impl Scope {
 
     /// The object that is stored now, in its storage version.
     pub(crate) fn stored<'s>(&self, state: &'s State) -> Option<&'s Object> {
-        state.store.get(&self.resource.stored, &self.namespace, &self.name)
+        state.store.get(&self.resource.group_resource, &self.namespace, &self.name)
     }
 
     /// The schema of the kind that the request speaks.

@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::kinds::Kinds;
+use super::scope::Scope;
 use super::watch::Watch;
+use crate::access::{self, Authorization, Target};
 use crate::admission::{self, Configurations};
 use crate::builtin::{self, Network};
 use crate::draws::Draws;
+use crate::error::ApiError;
 use crate::object::{Object, ObjectExt};
 use crate::resource::{GroupResource, Resource};
 use crate::store::{Change, Store};
@@ -23,19 +27,21 @@ pub(crate) struct State {
     pub(crate) configurations: Configurations,
     pub(crate) draws: Draws,
     pub(crate) network: Network,
+    pub(crate) authorization: Authorization,
     pub(crate) watches: BTreeMap<WatchId, Watch>,
     pub(crate) watches_opened: u64,
 }
 
 impl State {
     /// An empty store.
-    pub(crate) fn new(seed: u64, network: Network) -> Self {
+    pub(crate) fn new(seed: u64, network: Network, authorization: Authorization) -> Self {
         Self {
             store: Store::default(),
             kinds: Arc::new(Kinds::built_in()),
             configurations: Configurations::default(),
             draws: Draws::new(seed),
             network,
+            authorization,
             watches: BTreeMap::new(),
             watches_opened: 0,
         }
@@ -52,6 +58,37 @@ impl State {
             }
         }
         committed
+    }
+
+    /// 403 when a role or binding hands out rights that its writer does not hold.
+    pub(crate) fn refuse_escalation(&self, scope: &Scope, object: &Value, old: Option<&Value>) -> Result<(), ApiError> {
+        match self.authorization {
+            Authorization::AlwaysAllow => Ok(()),
+            Authorization::Rbac => access::escalation::check(
+                &self.store,
+                &scope.user,
+                &scope.resource.group_resource,
+                &scope.namespace,
+                object,
+                old,
+            ),
+        }
+    }
+
+    /// 403 when an update or an apply would create, and its sender may only change.
+    pub(crate) fn refuse_unless_creator(&self, scope: &Scope) -> Result<(), ApiError> {
+        if self.authorization == Authorization::AlwaysAllow {
+            return Ok(());
+        }
+        let of = &scope.resource.group_resource;
+        let target = Target::Resource {
+            group: (*of.group).into(),
+            resource: (*of.resource).into(),
+            subresource: "".into(),
+            namespace: scope.namespace.as_str().into(),
+            name: scope.name.as_str().into(),
+        };
+        access::authorize(&self.store, &scope.user, &access::Attributes { verb: "create".into(), target })
     }
 
     /// Works out anew everything that follows from the store: after a rollback.

@@ -132,11 +132,13 @@ pub(crate) fn mutated(
     now: Timestamp,
 ) -> Result<Next, ApiError> {
     let Some(stored) = changed.base.clone() else {
+        state.refuse_unless_creator(&changed.scope)?;
         return create::prepare(state, changed.scope, attributes, now);
     };
     let Changed { mut scope, how, lens, base } = changed;
     let Some(mut object) = attributes.object else { return Err(ApiError::internal("an update without an object")) };
     create::update_owner_references(Arc::make_mut(&mut object), &mut scope.warnings);
+    state.refuse_escalation(&scope, &object, Some(&stored))?;
     let live = kinds::to_version(&stored, &scope.resource);
     let resource = Arc::clone(&scope.resource);
     let strategy = builtin::strategy(&resource);
@@ -163,7 +165,7 @@ pub(crate) fn mutated(
     }
     if !errors.is_empty() {
         let kind = &resource.kind;
-        return Err(ApiError::invalid(&kind.group, &kind.kind, new.name(), &errors));
+        return Err(ApiError::invalid(builtin::reported_group(kind), &kind.kind, new.name(), &errors));
     }
     managed_fields::keep_times(&live, new);
     let (shown, old) = (lens.read(&object), lens.read(&live));
@@ -216,7 +218,7 @@ pub(crate) fn admitted(state: &mut State, validated: Validated, now: Timestamp) 
     if !Arc::ptr_eq(&stored, &base) {
         return start(state, scope, how, now);
     }
-    let of = &scope.resource.stored;
+    let of = &scope.resource.group_resource;
     if is_last_change(&scope, &object, &stored) {
         if !scope.options.dry_run {
             let last = kinds::to_storage(&state.kinds, Arc::clone(&object), &scope.resource);

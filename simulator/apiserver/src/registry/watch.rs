@@ -121,7 +121,7 @@ pub(crate) fn poll(state: &mut State, id: WatchId, now: Timestamp) -> Option<Vec
         watch.ended = true;
         return Some(events);
     }
-    for entry in state.store.log_of(&watch.resource.stored, watch.position) {
+    for entry in state.store.log_of(&watch.resource.group_resource, watch.position) {
         events.extend(watch.event(entry));
     }
     watch.position = state.store.revision();
@@ -144,7 +144,7 @@ impl Watch {
 
     /// Is the watch of this resource?
     pub(crate) fn is_of(&self, resource: &crate::resource::GroupResource) -> bool {
-        self.resource.stored == *resource
+        self.resource.group_resource == *resource
     }
 
     fn concerns(&self, object: &Object) -> bool {
@@ -153,7 +153,7 @@ impl Watch {
 
     /// An ADDED for every object that there is.
     fn initial_events(&self, state: &State) -> Vec<WatchEvent> {
-        let objects = state.store.list(&self.resource.stored, &self.namespace);
+        let objects = state.store.list(&self.resource.group_resource, &self.namespace);
         let chosen = objects.filter(|object| self.selection.matches(object));
         chosen.map(|object| self.pass("ADDED", object)).collect()
     }

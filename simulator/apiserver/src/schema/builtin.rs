@@ -148,8 +148,7 @@ fn read(discovery: &str, schemas: &str) -> serde_json::Result<Builtin> {
                 })
             });
             resources.push(Arc::new(Resource {
-                group_resource: GroupResource::new(group, &resource.name),
-                stored: GroupResource::new(if group == "events.k8s.io" { "" } else { group }, &resource.name),
+                group_resource: GroupResource::new(stored_group(group, &resource.name), &resource.name),
                 singular: resource.singular_name.clone(),
                 list_kind: format!("{}List", resource.kind),
                 short_names: resource.short_names.clone(),
@@ -192,6 +191,12 @@ fn anything() -> Value {
         },
         "x-kubernetes-preserve-unknown-fields": true,
     })
+}
+
+/// The group under which objects are stored, and which messages name: events of `events.k8s.io` are
+/// core events with another face.
+fn stored_group<'g>(group: &'g str, resource: &str) -> &'g str {
+    if (group, resource) == ("events.k8s.io", "events") { "" } else { group }
 }
 
 #[cfg(test)]

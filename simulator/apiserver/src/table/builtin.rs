@@ -37,11 +37,8 @@ pub(super) fn printer(group: &str, kind: &str) -> Option<(Vec<Column>, Cells)> {
     Some((definitions.iter().map(column).collect(), cells))
 }
 
-/// Conditions of a row: finished pods are marked so that clients can fade them.
-pub(super) fn row_conditions(object: &Value) -> Vec<Value> {
-    if object.kind() != "Pod" || object.api_version() != "v1" {
-        return Vec::new();
-    }
+/// Conditions of a pod's row: finished pods are marked so that clients can fade them.
+pub(super) fn pod_conditions(object: &Value) -> Vec<Value> {
     let condition = |reason: &str, message: &str| json!({"type": "Completed", "status": "True", "reason": reason, "message": message});
     match object["status"]["phase"].as_str() {
         Some("Succeeded") => vec![condition("Succeeded", "The pod has completed successfully.")],
