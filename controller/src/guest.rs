@@ -29,7 +29,8 @@ configure)
   read -r id
   echo "$id=" > "$1/configure.status"
   echo "$id" >> "$1/configure.count"
-  echo "$id=${2:-0}" > "$1/configure.status" ;;
+  echo "$id=${2:-0}" > "$1/configure.status"
+  exit "${2:-0}" ;;
 status)
   if test -f "$1/configure.status"; then cat "$1/configure.status"; fi ;;
 notify)
@@ -183,7 +184,7 @@ fn argv(words: Vec<String>) -> Vec<String> {
 /// Does one action.
 ///
 /// # Errors
-/// The guest cannot be reached, or says that it failed. A failed *setup* is not an error: its record says so.
+/// The guest cannot be reached, or says that it failed. A setup that fails also leaves a record that says so.
 pub(crate) async fn act(
     guest: &dyn Guest,
     pod: &PodRef,
@@ -192,7 +193,7 @@ pub(crate) async fn act(
 ) -> Result<(), GuestError> {
     let (words, stdin) = action.command();
     let result = guest.exec(pod, container, &argv(words), &stdin).await?;
-    if result.exit == 0 || matches!(action, GuestAction::Configure { .. }) {
+    if result.exit == 0 {
         return Ok(());
     }
     Err(GuestError::Failed {

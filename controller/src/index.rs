@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn names(targets: Vec<Target>) -> Vec<String> {
+    fn names(targets: &[Target]) -> Vec<String> {
         targets.iter().map(ToString::to_string).collect()
     }
 
@@ -205,7 +205,7 @@ mod tests {
             (other("KubeDirectorConfig", "c", json!({})), vec!["kdconfig a/c", "kdcluster a/one", "kdcluster a/two"]),
             (cluster("two", json!({"app": "y"})), vec!["kdcluster a/one", "kdcluster a/two"]),
         ] {
-            assert_eq!(names(index.notice("MODIFIED", &object)), concerned, "{object}");
+            assert_eq!(names(&index.notice("MODIFIED", &object)), concerned, "{object}");
         }
     }
 }

@@ -22,7 +22,7 @@ pub async fn with_controller(seed: u64, without: Option<&str>) -> World {
     let class = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
         "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
-        "provisioner": "rewake.dev/provisioner",
+        "provisioner": "provisioner.rewake.dev",
     });
     create(&world, "storage.k8s.io/v1", "storageclasses", &class).await;
     world.run_for(SignedDuration::from_secs(5)).await;

@@ -83,7 +83,8 @@ fn sorted(request: &Request, settings: &Settings) -> Result<Sorted, String> {
         return Err(format!("the spec cannot be changed while the label {RESTORING} exists"));
     }
     let ends_restore = restoring && !is_restoring(&new);
-    if !spec_differs && !(ends_restore && safeguards.validate_on_resume) {
+    let asks_for_validation = spec_differs || (ends_restore && safeguards.validate_on_resume);
+    if !asks_for_validation {
         // Whatever else changes, among it the controller's own metadata, is nobody's business here.
         return Ok(Sorted::Decided(Verdict::allow()));
     }
@@ -126,6 +127,10 @@ fn validate(
     let mut complaints = Vec::new();
     if let Some(old) = old {
         complaints.extend(too_early(old, old.spec != new.spec, settings));
+    }
+    if old.is_none() && new.name_any().len() > validate::LABEL_MAX {
+        // It becomes a label of everything the cluster owns.
+        complaints.push(format!("metadata.name: longer than {} characters", validate::LABEL_MAX));
     }
     let defaulted = validate::with_defaults(new, app, facts);
     complaints.extend(validate::complaints(&defaulted.spec, app, facts));

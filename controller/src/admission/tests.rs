@@ -27,6 +27,7 @@ fn app() -> Value {
     })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "reads best with JSON literals as arguments")]
 fn cluster(metadata: Value, spec: Value) -> Value {
     let mut object = json!({
         "apiVersion": "kubedirector.hpe.com/v1beta1", "kind": "KubeDirectorCluster",
@@ -272,8 +273,8 @@ fn member_claims_get_their_owner_and_others_are_left_alone() {
         ("right already", claim("p-kdss-x-0", label.clone(), json!([reference])), &with, None),
         ("no label", claim("p-kdss-x-0", json!({}), stale.clone()), &with, None),
         ("no cluster yet", claim("p-kdss-x-0", label.clone(), Value::Null), &none, None),
-        ("no cluster yet, stale", claim("p-kdss-x-0", label.clone(), stale.clone()), &none, Some(json!([]))),
-        ("labelled by hand", claim("scratch", label.clone(), Value::Null), &with, None),
+        ("no cluster yet, stale", claim("p-kdss-x-0", label.clone(), stale), &none, Some(json!([]))),
+        ("labelled by hand", claim("scratch", label, Value::Null), &with, None),
     ] {
         match (judged(&claim, facts), expected) {
             (Verdict::Allow(patch), None) => assert!(patch.is_empty(), "{name}"),

@@ -15,7 +15,7 @@ use crate::reconcile::status::add;
 /// Most members of a cluster, over all roles.
 const MEMBERS_MAX: i64 = 1000;
 /// Longest name part of a label or annotation key, and longest label value.
-const LABEL_MAX: usize = 63;
+pub(super) const LABEL_MAX: usize = 63;
 /// Longest prefix of a label or annotation key.
 const PREFIX_MAX: usize = 253;
 

@@ -9,8 +9,8 @@ use crate::api::ClusterStatus;
 pub(super) const READY: &str = "Ready";
 /// True while the cluster is being restored; absent otherwise.
 pub(super) const RESTORING: &str = "Restoring";
-/// Whether the backup holds this status. Absent while backups are off.
-pub(super) const BACKED_UP: &str = "BackedUp";
+/// True when the backup does not hold the status. Absent otherwise.
+pub(super) const BACKUP_STALE: &str = "BackupStale";
 /// False when objects stand in the way. Absent when none do.
 pub(super) const SOUND: &str = "Sound";
 /// True when there are claims of members the cluster does not have. Absent when there are none.

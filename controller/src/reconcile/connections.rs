@@ -13,13 +13,19 @@ use crate::api::KubeDirectorCluster;
 use crate::{kinds, names};
 
 impl Connection {
-    /// Another cluster: what matters is which membership it has reached. One without a status has reached none.
+    /// Another cluster: what matters is who its members are. (KubeDirector looks at its generation, which also
+    /// counts what *it* is connected to: two clusters connected to each other would never come to rest.) One
+    /// without a status has no members yet.
     pub fn cluster(name: &str, found: Option<&KubeDirectorCluster>) -> Self {
-        let reached = |cluster: &KubeDirectorCluster| {
-            let status = cluster.status.as_ref();
-            status.and_then(|status| status.spec_generation_to_process).unwrap_or_default().to_string()
+        let members = |cluster: &KubeDirectorCluster| {
+            let status = cluster.status.clone().unwrap_or_default();
+            let roles = status.roles.iter().map(|role| {
+                let staying = role.members.iter().filter(|member| !member.state.leaving());
+                (role.id.clone(), staying.map(|member| member.pod.clone()).collect::<Vec<String>>())
+            });
+            digest(&(&status.cluster_service, roles.collect::<Vec<_>>()))
         };
-        Self { kind: kinds::CLUSTER.kind, name: name.to_owned(), content: found.map(reached), about: None }
+        Self { kind: kinds::CLUSTER.kind, name: name.to_owned(), content: found.map(members), about: None }
     }
 
     /// A ConfigMap: its data, and what its user says it is about.

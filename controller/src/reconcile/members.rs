@@ -204,14 +204,11 @@ pub(super) fn proceed(look: &mut Look<'_>) {
     for role_index in 0..look.next.roles.len() {
         let mut joined = Vec::new();
         for index in 0..look.next.roles[role_index].members.len() {
-            match look.next.roles[role_index].members[index].state {
-                MemberState::CreatePending if !blocked => start(look, role_index, index),
-                MemberState::Creating => {
-                    if continue_setup(look, role_index, index) {
-                        joined.push(look.next.roles[role_index].members[index].pod.clone());
-                    }
-                }
-                _ => {}
+            let state = look.next.roles[role_index].members[index].state;
+            if state == MemberState::CreatePending && !blocked {
+                start(look, role_index, index);
+            } else if state == MemberState::Creating && continue_setup(look, role_index, index) {
+                joined.push(look.next.roles[role_index].members[index].pod.clone());
             }
         }
         let id = look.next.roles[role_index].id.clone();
@@ -239,6 +236,9 @@ fn start(look: &mut Look<'_>, role_index: usize, index: usize) {
     if counted && now.state == RUNNING && !now.id.is_empty() {
         member.state_detail.configuring_container = now.id;
         member.state = MemberState::Creating;
+    } else {
+        let wait = format!("the container of member {}, which is {}", member.pod, now.state);
+        look.early.waiting_for.push(wait);
     }
 }
 
@@ -278,7 +278,8 @@ fn continue_setup(look: &mut Look<'_>, role_index: usize, index: usize) -> bool 
     let trusted = !member.pvc.is_empty() && member.state_detail.config_error_detail.is_none();
     let record = match view.facts.guests.get(&pod) {
         Some(Ok(record)) => record,
-        Some(Err(_)) => {
+        Some(Err(reason)) => {
+            look.early.waiting_for.push(format!("the guest of member {pod}: {reason}"));
             look.late.check_within(view.settings.retry);
             return false;
         }
@@ -289,6 +290,7 @@ fn continue_setup(look: &mut Look<'_>, role_index: usize, index: usize) -> bool 
         Setup::Done => leave_setup(look, role_index, index, None),
         Setup::Failed(exit) => leave_setup(look, role_index, index, Some(format!("setup ended with exit code {exit}"))),
         Setup::Under => {
+            look.early.waiting_for.push(format!("the setup of member {pod}"));
             look.late.check_within(view.settings.retry);
             false
         }

@@ -84,6 +84,10 @@ where
     Reader { client, namespace }.get(name).await
 }
 
+/// Most objects that are looked up because a status names them; a cluster has at most 1000 members. Those beyond
+/// count as missing.
+const NAMED_MAX: usize = 2000;
+
 struct Reader<'a> {
     client: &'a Client,
     namespace: &'a str,
@@ -101,8 +105,7 @@ impl Reader<'_> {
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
     {
-        // A name out of a status or a backup is only text: one that is no name cannot name an object.
-        if name.is_empty() || name.contains(['/', '?', '#', '%']) {
+        if !is_object_name(name) {
             return Ok(None);
         }
         let what = || format!("get {} {}/{name}", K::kind(&()), self.namespace);
@@ -135,7 +138,7 @@ impl Reader<'_> {
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
     {
-        for name in named {
+        for name in named.into_iter().take(NAMED_MAX) {
             if !objects.contains_key(&name)
                 && let Some(object) = self.get::<K>(&name).await?
             {
@@ -231,6 +234,13 @@ impl Reader<'_> {
             Err(error) => Err(Error::api(format!("ask whether kdcluster {}/{name} may resume", self.namespace))(error)),
         }
     }
+}
+
+/// A name out of a status or a backup is only text: one that is no name cannot name an object, and must not
+/// become part of a URL.
+fn is_object_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
+    !name.is_empty() && !name.starts_with('.') && name.chars().all(allowed)
 }
 
 fn named_sets(status: &ClusterStatus) -> BTreeSet<String> {

@@ -12,6 +12,9 @@ use crate::api::{ClusterStatus, KubeDirectorStatusBackup, RestoreProgress};
 use crate::kinds;
 use crate::names::{FINALIZER, NO_SERVICE, ORIGIN, RESTORING, STATUS_BACKUP_EXISTS};
 
+/// Most awaited objects that are listed in the status.
+const MISSING_MAX: usize = 100;
+
 /// The cluster came back in a restore and nobody has put the label on it: the annotation says that it was
 /// handled before, and its status is none, or was written for another object.
 pub(super) fn is_unnoticed(view: &View<'_>) -> bool {
@@ -76,6 +79,11 @@ pub(super) fn decide(view: &View<'_>) -> Plan {
             Some(Err(refusal)) => trouble.note(Reason::ResumeRefused, refusal.clone()),
             None => trouble.note(Reason::ReadyToResume, String::new()),
         }
+    }
+    if progress.missing.len() > MISSING_MAX {
+        let more = progress.missing.len() - MISSING_MAX;
+        progress.missing.truncate(MISSING_MAX);
+        progress.missing.push(format!("and {more} more"));
     }
     progress.error = trouble.text;
     progress.reason = Some(trouble.reason.as_str().to_owned());

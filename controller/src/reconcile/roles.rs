@@ -119,6 +119,7 @@ fn with_set(look: &mut Look<'_>, id: &str, known: Option<usize>, set: &StatefulS
         look.next.roles.len() - 1
     });
     if set.metadata.deletion_timestamp.is_some() {
+        look.early.waiting_for.push(format!("StatefulSet {} to go", set.name_any()));
         look.unsettled = true;
         return;
     }

@@ -238,7 +238,7 @@ fn member_services(look: &mut Look<'_>, app: &KubeDirectorApp) {
                     look.next.roles[role_index].members[index].service = name;
                 }
                 Some(_) => {
-                    look.problem("ForeignObject", format!("Service {name} does not carry this kdcluster's labels"))
+                    look.problem("ForeignObject", format!("Service {name} does not carry this kdcluster's labels"));
                 }
                 None => {
                     let service = children::member_service(&view, app, role, &pod, &name);
@@ -367,18 +367,13 @@ fn conclude(look: &mut Look<'_>, wanted: backup::Wanted) {
     let failed = look.next.member_state_rollup.config_errors;
     let problem = look.problems.first().cloned();
     let next = &mut look.next;
-    match (settled, failed) {
-        (true, false) => {
-            conditions::set(next, conditions::READY, true, "Configured", "every member is configured", now)
-        }
-        (true, true) => {
-            conditions::set(next, conditions::READY, false, "ConfigError", "the setup of a member failed", now)
-        }
-        (false, _) => {
-            let reason = if next.state == ClusterState::Creating { "Creating" } else { "Updating" };
-            conditions::set(next, conditions::READY, false, reason, "members are being changed", now);
-        }
-    }
+    let (ready, reason, message) = match (settled, failed) {
+        (true, false) => (true, "Configured", "every member is configured"),
+        (true, true) => (false, "ConfigError", "the setup of a member failed"),
+        (false, _) if next.state == ClusterState::Creating => (false, "Creating", "members are being made"),
+        (false, _) => (false, "Updating", "members are being changed"),
+    };
+    conditions::set(next, conditions::READY, ready, reason, message, now);
     match problem {
         Some((reason, _)) => {
             let text: Vec<&str> = look.problems.iter().map(|(_, sentence)| sentence.as_str()).collect();
@@ -417,19 +412,11 @@ fn report_backup(look: &mut Look<'_>, wanted: backup::Wanted) {
             "KubeDirectorStatusBackup {} is of another kdcluster and was never used: delete it to have this status backed up",
             view.name()
         );
-        conditions::set(next, conditions::BACKED_UP, false, "ForeignBackup", &text, view.now);
-    } else if !wanted.exists {
-        conditions::clear(next, conditions::BACKED_UP);
+        conditions::set(next, conditions::BACKUP_STALE, true, "ForeignBackup", &text, view.now);
     } else if behind {
-        conditions::set(
-            next,
-            conditions::BACKED_UP,
-            false,
-            "BackupBehind",
-            "the backup does not hold the last status",
-            view.now,
-        );
+        let text = "the backup does not hold the last status";
+        conditions::set(next, conditions::BACKUP_STALE, true, "BackupBehind", text, view.now);
     } else {
-        conditions::set(next, conditions::BACKED_UP, true, "Mirrored", "the backup holds this status", view.now);
+        conditions::clear(next, conditions::BACKUP_STALE);
     }
 }

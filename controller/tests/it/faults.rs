@@ -18,10 +18,10 @@ fn a_backup_that_cannot_be_written_keeps_no_status_from_being_written() {
     world.merge("ConfigMap", "settings", &json!({"data": {"a": "2"}}));
     world.settle();
     assert_eq!(world.status()["hashChangeCounter"], 2);
-    assert_eq!(condition(&world, "BackedUp").map(|c| &c["reason"]), Some(&json!("BackupBehind")));
+    assert_eq!(condition(&world, "BackupStale").map(|c| &c["reason"]), Some(&json!("BackupBehind")));
     world.refused_kinds.clear();
     world.settle();
-    assert_eq!(condition(&world, "BackedUp").map(|c| &c["status"]), Some(&json!("True")));
+    assert_eq!(condition(&world, "BackupStale"), None);
     let backup = world.get("KubeDirectorStatusBackup", CLUSTER).expect("a backup");
     assert_eq!(&backup["spec"]["statusBackup"], world.status());
 }

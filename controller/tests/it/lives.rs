@@ -300,3 +300,17 @@ fn an_unreachable_guest_keeps_nobody_else_waiting() {
     assert!(pods[1..].iter().all(|pod| world.guest(pod).notified == ["--reconnect"]), "{}", world.log.join("\n"));
     assert_eq!(state(&world), "updating");
 }
+
+#[test]
+fn clusters_connected_to_each_other_come_to_rest() {
+    use rewake_controller::Connection;
+    let mut world = running();
+    let digest = |world: &World| {
+        let cluster = serde_json::from_value(world.cluster().clone()).expect("a cluster");
+        Connection::cluster(CLUSTER, Some(&cluster)).content
+    };
+    let before = digest(&world);
+    world.merge("ConfigMap", "settings", &json!({"data": {"a": "2"}}));
+    world.settle();
+    assert_eq!(digest(&world), before, "what a cluster is connected to is not news to those connected to it");
+}

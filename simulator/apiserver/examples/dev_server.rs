@@ -22,7 +22,7 @@ use rewake_apiserver::serve;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut port = 0;
     let mut tokens = Tokens::default();
-    tokens.insert("admin", User::admin("admin"));
+    tokens.insert("admin", User { uid: "admin".to_owned(), ..User::admin("admin") });
     tokens.insert("devtoken", User { name: "dev".to_owned(), ..User::default() });
     let config = Config { seed: 1, authorization: Authorization::Rbac, ..Config::default() };
     let mut arguments = std::env::args().skip(1);

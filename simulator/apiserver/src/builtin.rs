@@ -24,6 +24,7 @@ use crate::draws::Draws;
 use crate::error::{ApiError, FieldError};
 use crate::object::set_meta;
 use crate::resource::{GroupVersionKind, Resource};
+use crate::schema;
 use crate::store::Store;
 
 pub mod actions;
@@ -43,6 +44,7 @@ mod cron;
 mod endpoints;
 mod events;
 mod fill;
+mod flow_control;
 mod go;
 mod jobs;
 mod limits;
@@ -56,9 +58,11 @@ mod policy;
 mod rbac;
 mod scheduling;
 mod services;
+mod stateful_sets;
 mod storage;
 mod volume_sources;
 mod volumes;
+mod workload_rules;
 mod workloads;
 
 pub use pods::quality_of_service;
@@ -200,10 +204,17 @@ impl Strategy {
     /// # Errors
     /// What cannot be allocated.
     pub fn prepare_for_create(&self, object: &mut Value, context: &mut Context<'_>) -> Result<(), ApiError> {
+        // Nobody is told a link to oneself any more; storage forgets what is sent.
+        set_meta(object, "selfLink", Value::Null);
         if let Status::Reset(initial) = self.status
             && context.resource.has_status()
         {
-            fill::put(object, "status", initial());
+            let mut status = initial();
+            if let Some(schema) = context.resource.schema.property("status").filter(|_| status.is_object()) {
+                // Written as Go writes it: some zero values show, most do not.
+                schema::typed::decode(&mut status, &schema).map_err(ApiError::internal)?;
+            }
+            fill::put(object, "status", status);
         }
         if context.resource.is_custom() || !self.generation.is_empty() {
             set_meta(object, "generation", 1);
@@ -229,6 +240,7 @@ impl Strategy {
     /// What cannot be allocated.
     pub fn prepare_for_update(&self, new: &mut Value, old: &Value, context: &mut Context<'_>) -> Result<(), ApiError> {
         set_meta(new, "generation", old["metadata"]["generation"].clone());
+        set_meta(new, "selfLink", Value::Null);
         match context.subresource {
             "" => {
                 if context.resource.has_status() {
@@ -255,7 +267,8 @@ impl Strategy {
                     fill::put(status, "conditions", conditions);
                 }
             }
-            "ephemeralcontainers" | "resize" => pods::keep_all_but_subresource(new, old, context.subresource),
+            "ephemeralcontainers" => pods::keep_all_but_ephemeral_containers(new, old),
+            "resize" => pods::keep_all_but_resources(new, old),
             _ => {}
         }
         (self.prepare_for_update)(new, old, context)?;
@@ -288,6 +301,8 @@ impl Strategy {
                 errors.extend(changes_of_metadata);
                 (self.validate_status_update)(new, old, &mut errors);
             }
+            "ephemeralcontainers" => pods::validate_ephemeral_containers(new, old, &mut errors),
+            "resize" => pods::validate_resize(new, old, &mut errors),
             _ => match self.on_update {
                 OnUpdate::Changes => {
                     errors.extend(changes_of_metadata);
@@ -427,21 +442,21 @@ pub fn strategy(resource: &Resource) -> &'static Strategy {
         ("" | "events.k8s.io", "events") => &events::EVENTS,
         ("", "limitranges") => &limits::LIMIT_RANGES,
         ("", "resourcequotas") => &limits::RESOURCE_QUOTAS,
-        ("apps", "statefulsets") => &workloads::STATEFUL_SETS,
+        ("apps", "statefulsets") => &stateful_sets::STATEFUL_SETS,
         ("apps", "deployments") => &workloads::DEPLOYMENTS,
         ("apps", "replicasets") => &workloads::REPLICA_SETS,
         ("apps", "daemonsets") => &workloads::DAEMON_SETS,
-        ("apps", "controllerrevisions") => &workloads::CONTROLLER_REVISIONS,
+        ("apps", "controllerrevisions") => &stateful_sets::CONTROLLER_REVISIONS,
         ("batch", "jobs") => &jobs::JOBS,
         ("batch", "cronjobs") => &jobs::CRON_JOBS,
         ("autoscaling", "horizontalpodautoscalers") => &autoscaling::AUTOSCALERS,
         ("policy", "poddisruptionbudgets") => &policy::DISRUPTION_BUDGETS,
         ("scheduling.k8s.io", "priorityclasses") => &scheduling::PRIORITY_CLASSES,
         ("storage.k8s.io", "storageclasses") => &storage::STORAGE_CLASSES,
-        (
-            "storage.k8s.io",
-            "csidrivers" | "csinodes" | "volumeattachments" | "csistoragecapacities" | "volumeattributesclasses",
-        ) => &storage::OTHERS,
+        ("storage.k8s.io", "csidrivers") => &storage::DRIVERS,
+        ("storage.k8s.io", "csinodes" | "volumeattachments" | "csistoragecapacities" | "volumeattributesclasses") => {
+            &storage::OTHERS
+        }
         ("networking.k8s.io", "ingresses") => &networking::INGRESSES,
         ("networking.k8s.io", "networkpolicies") => &networking::NETWORK_POLICIES,
         ("networking.k8s.io", "ingressclasses") => &networking::INGRESS_CLASSES,
@@ -459,7 +474,10 @@ pub fn strategy(resource: &Resource) -> &'static Strategy {
         ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => &admission_kinds::MUTATING_POLICIES,
         ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings") => &admission_kinds::MUTATING_BINDINGS,
         ("apiextensions.k8s.io", "customresourcedefinitions") => &admission_kinds::DEFINITIONS,
-        ("flowcontrol.apiserver.k8s.io" | "apiregistration.k8s.io", _) => &admission_kinds::CONDITIONAL,
+        ("flowcontrol.apiserver.k8s.io", "flowschemas") => &flow_control::FLOW_SCHEMAS,
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => &flow_control::PRIORITY_LEVELS,
+        ("apiregistration.k8s.io", "apiservices") => &flow_control::API_SERVICES,
+        ("resource.k8s.io", "resourceclaims" | "resourceclaimtemplates") => &scheduling::RESOURCE_CLAIMS,
         ("node.k8s.io", _) => &storage::OTHERS,
         ("resource.k8s.io", "deviceclasses" | "resourceslices") => &WITH_GENERATION,
         _ => &PLAIN,

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::access::Authorization;
 use crate::admission::Chain;
 use crate::builtin::Network;
-use crate::loops::{ControlLoop, Work};
+use crate::loops::{self, ControlLoop, Work};
 use crate::object::Object;
 use crate::registry::delete_collection::Collection;
 use crate::registry::state::State;
@@ -150,13 +150,17 @@ impl Clone for ControlPlane {
 
 impl ControlPlane {
     /// An empty cluster with what upstream makes at start: the four namespaces, the `kubernetes`
-    /// Service, priority classes. No control loop runs; see [`Self::add_loop`].
+    /// Service, priority classes. Only the loops of the server itself run; see [`Self::add_loop`].
     #[must_use]
     pub fn new(config: &Config, now: Timestamp) -> Self {
         let mut state = State::new(config.seed, config.network.clone(), config.authorization);
         registry::bootstrap::run(&mut state, now);
         let noticed = state.store.revision();
-        Self { state, loops: Vec::new(), noticed }
+        let mut plane = Self { state, loops: Vec::new(), noticed };
+        for control_loop in loops::server() {
+            plane.add_loop(control_loop, now);
+        }
+        plane
     }
 
     /// Adds a control loop, which first notices everything that there is, as an informer lists before
@@ -258,7 +262,7 @@ impl ControlPlane {
         self.state.refresh();
         self.loops.clear();
         self.noticed = self.state.store.revision();
-        for control_loop in loops {
+        for control_loop in loops::server().into_iter().chain(loops) {
             self.add_loop(control_loop, now);
         }
     }

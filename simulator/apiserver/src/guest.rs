@@ -127,7 +127,14 @@ impl Guests {
         for trouble in self.troubles.iter().filter(|trouble| trouble.concerns(pod)) {
             match &trouble.action {
                 None => return Err(format!("container {container} in pod {pod} does not answer")),
-                Some(only) if only == action => return Ok(failed(trouble.exit, "told to fail")),
+                Some(only) if only == action => {
+                    let exit = trouble.exit;
+                    if let ("configure", [dir, ..]) = (action.as_str(), arguments) {
+                        // A setup that fails leaves a record that says so.
+                        self.act(&scene, action, &[dir.clone(), exit.to_string()], stdin);
+                    }
+                    return Ok(failed(exit, "told to fail"));
+                }
                 Some(_) => {}
             }
         }

@@ -190,7 +190,9 @@ fn encoder(view: &View<'_>, resource: &Resource, form: Form, options: &Options) 
 fn check_name(name: &str) -> Result<(), ApiError> {
     let wrong = match name {
         "." | ".." => Some(format!("may not be '{name}'")),
-        _ => name.chars().find(|letter| matches!(letter, '/' | '%')).map(|letter| format!("may not contain '{letter}'")),
+        _ => {
+            name.chars().find(|letter| matches!(letter, '/' | '%')).map(|letter| format!("may not contain '{letter}'"))
+        }
     };
     match wrong {
         Some(why) => Err(ApiError::bad_request(format!("Name parameter invalid: \"{name}\": {why}"))),

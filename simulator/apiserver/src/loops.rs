@@ -12,6 +12,7 @@ use crate::request::{Request, Response};
 use crate::watch::LogEntry;
 
 pub mod claim_binder;
+pub mod definitions;
 pub mod garbage_collector;
 pub mod mailbox;
 pub mod namespace;
@@ -66,6 +67,12 @@ pub fn standard() -> Vec<Box<dyn ControlLoop>> {
         Box::new(claim_binder::ClaimBinder::default()),
         Box::new(protection::Protection::default()),
     ]
+}
+
+/// The control loops of the API server itself: always there, whatever runs beside it.
+#[must_use]
+pub fn server() -> Vec<Box<dyn ControlLoop>> {
+    vec![Box::new(definitions::Definitions::default())]
 }
 
 /// The node stand-in, for clusters without scheduler and kubelet.

@@ -26,6 +26,7 @@ use crate::request::{Answer, Request, Response, Verb};
 pub(crate) mod action;
 pub(crate) mod bootstrap;
 pub(crate) mod create;
+pub(crate) mod custom;
 pub(crate) mod decode;
 pub(crate) mod delete;
 pub(crate) mod delete_collection;
@@ -91,8 +92,8 @@ pub(crate) fn begin(state: &mut State, request: Request, now: Timestamp) -> Prog
         Verb::Create => create::begin(state, request, now),
         Verb::Update => update::begin(state, request, now),
         Verb::Patch => patch::begin(state, request, now),
-        Verb::Delete => delete::begin(state, request, now),
-        Verb::DeleteCollection => return delete_collection::begin(state, request, now),
+        Verb::DeleteCollection if request.name.is_empty() => return delete_collection::begin(state, request, now),
+        Verb::Delete | Verb::DeleteCollection => delete::begin(state, request, now),
     };
     match answer {
         Ok(next) => run(state, next, now),

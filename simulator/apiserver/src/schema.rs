@@ -165,8 +165,7 @@ impl SchemaSet {
                 if nil || always {
                     written.push((field.clone(), place));
                 }
-                self.nodes[place as usize].keeps_zero =
-                    always || go::is_pointer(&type_name, &field, shape) && !matches!(shape, go::Shape::Any);
+                self.nodes[place as usize].keeps_zero = always || go::is_pointer(&type_name, &field, shape);
             }
             self.nodes[id].written = written;
         }

@@ -97,11 +97,7 @@ impl Printer {
         if resource.is_custom() {
             let columns = custom::columns(view, resource);
             let definitions = std::iter::once(Column::name()).chain(columns.iter().map(custom::PrinterColumn::column));
-            return Self {
-                kind: resource.kind.clone(),
-                columns: definitions.collect(),
-                rows: Rows::Custom(columns),
-            };
+            return Self { kind: resource.kind.clone(), columns: definitions.collect(), rows: Rows::Custom(columns) };
         }
         let kind = resource.kind.clone();
         match builtin::printer(&kind.group, &kind.kind) {

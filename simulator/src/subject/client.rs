@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use http_body_util::{BodyExt, Full};
 use kube::client::Body;
 use rewake_apiserver::ApiError;
-use rewake_apiserver::http::{Authorization, Received, receive, refusal};
+use rewake_apiserver::http::{Received, receive, refusal};
 use rewake_apiserver::request::User;
 
 use crate::trace::Actor;
@@ -32,7 +32,7 @@ fn answer(
         let body = body.collect().await.map_err(|_| ConnectionLost)?.to_bytes();
         let received = {
             let mut kernel = api.kernel();
-            let received = receive(&kernel.plane.view(), Authorization::AlwaysAllow, &user(&by), &parts, body);
+            let received = receive(&kernel.plane.view(), &user(&by), &parts, body);
             if !matches!(received, Received::Run(_)) {
                 kernel.count(&by);
             }

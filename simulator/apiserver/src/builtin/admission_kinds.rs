@@ -12,6 +12,7 @@ use super::at::{At, Errors};
 use super::fill::{each, fill, fill_with, within};
 use super::names;
 use super::{OnUpdate, Status, Strategy, pod_spec};
+use crate::definitions;
 use crate::expression::Program;
 
 const WEBHOOKS: Strategy = Strategy {
@@ -84,12 +85,28 @@ pub(super) static MUTATING_BINDINGS: Strategy =
     Strategy { validate: |binding, errors| policy_binding(&At::root(binding).get("spec"), false, errors), ..BINDINGS };
 
 /// `CustomResourceDefinition`s: their rules stand in [`crate::definitions`].
-pub(super) static DEFINITIONS: Strategy =
-    Strategy { unconditional_update: false, generation: &["/spec"], status: Status::Keep, ..Strategy::PLAIN };
-
-/// APIServices, FlowSchemas and priority levels.
-pub(super) static CONDITIONAL: Strategy =
-    Strategy { unconditional_update: false, generation: &["/spec"], ..Strategy::PLAIN };
+pub(super) static DEFINITIONS: Strategy = Strategy {
+    unconditional_update: false,
+    generation: &["/spec"],
+    status: Status::Keep,
+    default: definitions::strategy::default,
+    prepare_for_create: |definition, _| {
+        definitions::strategy::prepare_for_create(definition);
+        Ok(())
+    },
+    prepare_for_update: |definition, _, context| {
+        if context.subresource.is_empty() {
+            definitions::strategy::prepare_for_update(definition);
+        }
+        Ok(())
+    },
+    begin_deletion: definitions::strategy::begin_deletion,
+    holds: definitions::strategy::holds,
+    validate: definitions::validation::validate,
+    validate_update: definitions::validation::validate_update,
+    validate_status_update: definitions::validation::validate_status_update,
+    ..Strategy::PLAIN
+};
 
 fn default_webhook(webhook: &mut Value) {
     fill(webhook, "failurePolicy", "Fail");

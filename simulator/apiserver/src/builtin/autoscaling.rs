@@ -7,11 +7,10 @@ use serde_json::{Value, json};
 
 use super::at::{At, Errors};
 use super::fill::{fill, fill_with, is_empty, put, within};
-use super::{OnUpdate, Status, Strategy, names};
+use super::{OnUpdate, Strategy, names};
 use crate::object::ObjectExt;
 
 pub(super) static AUTOSCALERS: Strategy = Strategy {
-    status: Status::Reset(|| json!({"currentMetrics": null, "desiredReplicas": 0})),
     default,
     validate: |autoscaler, errors| validate(&At::root(autoscaler).get("spec"), errors),
     on_update: OnUpdate::ChangesThenWhole,

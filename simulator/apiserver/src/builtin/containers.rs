@@ -46,6 +46,12 @@ pub(super) fn validate(spec: &At<'_, '_>, volumes: &BTreeSet<&str>, errors: &mut
                     }
                 }
                 Role::Ephemeral => {
+                    let target = container.get("targetContainerName");
+                    let exists =
+                        |name: &str| spec.get("containers").items().any(|other| other.get("name").text() == name);
+                    if !target.is_empty() && !exists(target.text()) {
+                        target.not_found(errors);
+                    }
                     for field in ["ports", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
                         let place = container.get(field);
                         if !place.is_empty() {
@@ -54,6 +60,42 @@ pub(super) fn validate(spec: &At<'_, '_>, volumes: &BTreeSet<&str>, errors: &mut
                     }
                 }
             }
+        }
+        if role != Role::Ephemeral {
+            host_port_conflicts(&list, errors);
+        }
+    }
+}
+
+/// On the host's network a container port is the host's port.
+pub(super) fn host_network_ports(spec: &At<'_, '_>, errors: &mut Errors) {
+    if !spec.get("hostNetwork").is_true() {
+        return;
+    }
+    for container in spec.get("containers").items() {
+        for port in container.get("ports").items() {
+            let number = port.get("containerPort");
+            if port.get("hostPort").int() != number.int() {
+                number.invalid(errors, "must match `hostPort` when `hostNetwork` is true");
+            }
+        }
+    }
+}
+
+/// Two containers cannot have the same port of the host.
+fn host_port_conflicts(containers: &At<'_, '_>, errors: &mut Errors) {
+    let mut taken = BTreeSet::new();
+    for container in containers.items() {
+        for port in container.get("ports").items() {
+            let host = port.get("hostPort");
+            if host.int() == 0 {
+                continue;
+            }
+            let place = format!("{}/{}/{}", port.get("protocol").text(), port.get("hostIP").text(), host.int());
+            if taken.contains(&place) {
+                host.duplicate_as(errors, &serde_json::Value::from(place.as_str()).to_string());
+            }
+            taken.insert(place);
         }
     }
 }

@@ -6,10 +6,13 @@ use serde_json::Value;
 
 use super::at::{At, Errors};
 use super::names;
+use super::names::NameRule;
 use super::{OnUpdate, Status, Strategy};
 use crate::object::ObjectExt;
 
 pub(super) static EVENTS: Strategy = Strategy {
+    // Events of the core group are only asked for a name that fits into a URL.
+    name: NameRule::PathSegment,
     create_on_update: true,
     status: Status::Keep,
     validate: |event, errors| {

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use super::at::{At, Errors};
-use super::fill::{is_empty, object_in, put};
+use super::fill::{fill_with, fill_zero, is_empty, object_in, put, within};
 use super::names::{self, NameRule};
 use super::{Context, OnUpdate, Status, Strategy, metadata};
 use crate::error::ApiError;
@@ -14,7 +14,11 @@ use crate::object::{ObjectExt, metadata_mut};
 pub(super) static NAMESPACES: Strategy = Strategy {
     name: NameRule::Namespace,
     status: Status::Reset(|| json!({"phase": "Active"})),
-    default: label_with_name,
+    default: |namespace| {
+        label_with_name(namespace);
+        fill_with(namespace, "status", || json!({}));
+        within(namespace, "status", |status| fill_zero(status, "phase", "Active"));
+    },
     prepare_for_create: |namespace, _| {
         // Again, for names that were generated after defaulting.
         label_with_name(namespace);

@@ -11,7 +11,6 @@ use super::{OnUpdate, Status, Strategy, pod_spec};
 
 pub(super) static INGRESSES: Strategy = Strategy {
     generation: &["/spec"],
-    status: Status::Reset(|| json!({"loadBalancer": {}})),
     validate: |ingress, errors| validate_ingress(&At::root(ingress).get("spec"), errors),
     on_update: OnUpdate::ChangesThenWhole,
     ..Strategy::PLAIN
@@ -46,7 +45,7 @@ pub(super) static NETWORK_POLICIES: Strategy = Strategy {
 };
 
 pub(super) static IP_ADDRESSES: Strategy =
-    Strategy { name: NameRule::IpAddress, generation: &["/spec"], status: Status::Keep, ..Strategy::PLAIN };
+    Strategy { name: NameRule::IpAddress, status: Status::Keep, ..Strategy::PLAIN };
 
 fn validate_ingress(spec: &At<'_, '_>, errors: &mut Errors) {
     let default_backend = spec.get("defaultBackend");

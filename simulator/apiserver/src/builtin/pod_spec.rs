@@ -27,8 +27,10 @@ pub(super) fn spec(at: &At<'_, '_>, claims: &[&str], errors: &mut Errors) {
     let mut volumes = volume_sources::pod_volumes(&at.get("volumes"), errors);
     volumes.extend(claims);
     containers::validate(at, &volumes, errors);
+    containers::host_network_ports(at, errors);
     at.get("restartPolicy").one_of(errors, &["Always", "OnFailure", "Never"]);
     at.get("dnsPolicy").one_of(errors, &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]);
+    dns_config(at, errors);
     at.get("nodeSelector").labels(errors);
     image_pull_secrets(&at.get("imagePullSecrets"), errors);
     affinity(&at.get("affinity"), errors);
@@ -52,6 +54,29 @@ pub(super) fn spec(at: &At<'_, '_>, claims: &[&str], errors: &mut Errors) {
     checked("priorityClassName", names::subdomain, errors);
     checked("runtimeClassName", names::subdomain, errors);
     at.get("preemptionPolicy").optional_one_of(errors, &["Never", "PreemptLowerPriority"]);
+}
+
+/// Name servers of a pod, at most.
+const NAMESERVERS_MAX: usize = 3;
+
+fn dns_config(spec: &At<'_, '_>, errors: &mut Errors) {
+    let config = spec.get("dnsConfig");
+    let nameservers = config.get("nameservers");
+    if spec.get("dnsPolicy").text() == "None" {
+        if config.is_absent() {
+            config.missing(errors, "must provide `dnsConfig` when `dnsPolicy` is None");
+        } else if nameservers.is_empty() {
+            nameservers.missing(errors, "must provide at least one DNS nameserver when `dnsPolicy` is None");
+        }
+    }
+    if nameservers.items().count() > NAMESERVERS_MAX {
+        nameservers.invalid(errors, format!("must not have more than {NAMESERVERS_MAX} nameservers"));
+    }
+    for server in nameservers.items() {
+        if server.text().parse::<std::net::IpAddr>().is_err() {
+            server.invalid(errors, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
+        }
+    }
 }
 
 fn image_pull_secrets(at: &At<'_, '_>, errors: &mut Errors) {

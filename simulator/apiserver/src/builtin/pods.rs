@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::at::{At, Errors, same};
-use super::fill::{fill, put};
+use super::fill::{each, fill, put, within};
 use super::metadata;
 use super::pod_defaults;
 use super::pod_spec;
@@ -79,27 +79,84 @@ fn prepare_for_update(pod: &mut Value, old: &Value, context: &mut Context<'_>) -
     Ok(())
 }
 
-/// Keeps everything of `old` but what `ephemeralcontainers` or `resize` write.
-pub(super) fn keep_all_but_subresource(new: &mut Value, old: &Value, subresource: &str) {
-    let metadata = new["metadata"].take();
-    let sent = new["spec"].take();
+/// What a write of `pods/ephemeralcontainers` leaves of a pod: the stored one with other ephemeral
+/// containers.
+pub(super) fn keep_all_but_ephemeral_containers(new: &mut Value, old: &Value) {
+    let (metadata, sent) = (new["metadata"].take(), new["spec"]["ephemeralContainers"].take());
     new.clone_from(old);
     new["metadata"] = metadata;
-    if subresource == "ephemeralcontainers" {
-        put(&mut new["spec"], "ephemeralContainers", sent["ephemeralContainers"].clone());
-        return;
-    }
+    put(&mut new["spec"], "ephemeralContainers", sent);
+}
+
+/// What a write of `pods/resize` leaves of a pod: the stored one with other resources.
+pub(super) fn keep_all_but_resources(new: &mut Value, old: &Value) {
+    let (metadata, sent) = (new["metadata"].take(), new["spec"].take());
+    new.clone_from(old);
+    new["metadata"] = metadata;
     put(&mut new["spec"], "resources", sent["resources"].clone());
     for list in ["containers", "initContainers"] {
-        let Some(containers) = new["spec"][list].as_array_mut() else { continue };
-        for container in containers {
+        each(&mut new["spec"], list, |container| {
             let same_name = |other: &&Value| other["name"] == container["name"];
-            if let Some(other) = sent[list].as_array().into_iter().flatten().find(same_name) {
-                put(container, "resources", other["resources"].clone());
-                put(container, "resizePolicy", other["resizePolicy"].clone());
+            let Some(other) = sent[list].as_array().into_iter().flatten().find(same_name) else { return };
+            for field in ["resources", "resizePolicy"] {
+                put(container, field, other[field].clone());
             }
+        });
+    }
+}
+
+/// Ephemeral containers can be added, and nothing else.
+pub(super) fn validate_ephemeral_containers(new: &Value, old: &Value, errors: &mut Errors) {
+    metadata_and_spec(new, errors);
+    let root = At::root(new);
+    let spec = root.get("spec");
+    let list = spec.get("ephemeralContainers");
+    for before in old["spec"]["ephemeralContainers"].as_array().into_iter().flatten() {
+        let now = list.items().find(|container| container.value()["name"] == before["name"]);
+        let name = &before["name"];
+        match now {
+            None => list.forbidden(errors, format!("existing ephemeral containers {name} may not be removed\n")),
+            Some(now) if !same(now.value(), before) => {
+                list.forbidden(errors, format!("existing ephemeral containers {name} may not be changed\n"));
+            }
+            Some(_) => {}
         }
     }
+}
+
+/// A resize changes processor and memory, and leaves the class of the pod.
+pub(super) fn validate_resize(new: &Value, old: &Value, errors: &mut Errors) {
+    metadata_and_spec(new, errors);
+    let root = At::root(new);
+    let spec = root.get("spec");
+    let class = quality_of_service(new);
+    if class != quality_of_service(old) {
+        let sentence = "Pod QOS Class may not change as a result of resizing";
+        spec.invalid_as(errors, Value::from(class).to_string(), sentence);
+    }
+    if !same(&without_resizable(new), &without_resizable(old)) {
+        spec.forbidden(errors, "only cpu and memory resources are mutable");
+    }
+}
+
+/// A pod's spec without what a resize may change.
+fn without_resizable(pod: &Value) -> Value {
+    let mut spec = pod["spec"].clone();
+    put(&mut spec, "resources", Value::Null);
+    for list in ["containers", "initContainers"] {
+        each(&mut spec, list, |container| {
+            put(container, "resizePolicy", Value::Null);
+            within(container, "resources", |resources| {
+                for amounts in ["limits", "requests"] {
+                    within(resources, amounts, |amounts| {
+                        put(amounts, "cpu", Value::Null);
+                        put(amounts, "memory", Value::Null);
+                    });
+                }
+            });
+        });
+    }
+    spec
 }
 
 /// Seconds until a deleted pod is removed: an unbound or finished pod goes at once

@@ -2,18 +2,13 @@
 //!
 //! Source: `pkg/apis/policy/validation/validation.go`.
 
-use serde_json::json;
-
 use super::at::{At, Errors};
-use super::workloads::{count_or_percent, not_above_hundred_percent};
-use super::{OnUpdate, Status, Strategy, go, pod_spec};
+use super::workload_rules::{count_or_percent, not_above_hundred_percent};
+use super::{OnUpdate, Strategy, go, pod_spec};
 
 pub(super) static DISRUPTION_BUDGETS: Strategy = Strategy {
     unconditional_update: false,
     generation: &["/spec"],
-    status: Status::Reset(
-        || json!({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}),
-    ),
     validate: |budget, errors| validate(&At::root(budget).get("spec"), errors),
     validate_status_update: |new, _, errors| {
         let root = At::root(new);

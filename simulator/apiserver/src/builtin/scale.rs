@@ -32,7 +32,7 @@ pub fn paths(resource: &Resource) -> Option<ScalePaths> {
             status_replicas: "status.replicas".to_owned(),
             label_selector: Some("spec.selector".to_owned()),
         }),
-        Origin::Definition(_) => None,
+        Origin::Definition(definition) => definition.version(&resource.kind.version)?.scale.clone(),
     }
 }
 

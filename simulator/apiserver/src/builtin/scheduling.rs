@@ -1,11 +1,11 @@
-//! PriorityClasses.
+//! PriorityClasses and resource claims.
 //!
-//! Source: `pkg/apis/scheduling/validation/validation.go`.
+//! Source: `pkg/apis/scheduling/validation/validation.go`, `pkg/apis/resource/v1/defaults.go`.
 
 use serde_json::Value;
 
 use super::at::{At, Errors, same};
-use super::fill::fill;
+use super::fill::{each, fill, fill_zero, within};
 use super::{OnUpdate, Status, Strategy};
 
 pub(super) static PRIORITY_CLASSES: Strategy = Strategy {
@@ -24,6 +24,30 @@ pub(super) static PRIORITY_CLASSES: Strategy = Strategy {
     on_update: OnUpdate::Changes,
     ..Strategy::PLAIN
 };
+
+/// ResourceClaims and their templates.
+pub(super) static RESOURCE_CLAIMS: Strategy = Strategy {
+    default: |object| {
+        within(object, "spec", |spec| {
+            within(spec, "devices", default_requests);
+            within(spec, "spec", |claim| within(claim, "devices", default_requests));
+        });
+    },
+    ..Strategy::PLAIN
+};
+
+fn default_requests(devices: &mut Value) {
+    let exactly = |request: &mut Value| {
+        fill_zero(request, "allocationMode", "ExactCount");
+        if request["allocationMode"] == "ExactCount" {
+            fill_zero(request, "count", 1);
+        }
+    };
+    each(devices, "requests", |request| {
+        within(request, "exactly", exactly);
+        each(request, "firstAvailable", exactly);
+    });
+}
 
 /// Highest value that a user may give.
 const USER_VALUE_MAX: i64 = 1_000_000_000;

@@ -11,14 +11,13 @@ use super::addresses;
 use super::at::{At, Errors, same};
 use super::fill::{each, fill, fill_with, fill_zero, is_empty, put, within};
 use super::names::{self, NameRule};
-use super::{Context, OnUpdate, Status, Strategy, containers, go};
+use super::{Context, OnUpdate, Strategy, containers, go};
 use crate::error::ApiError;
 use crate::object::ObjectExt;
 
 pub(super) static SERVICES: Strategy = Strategy {
     name: NameRule::Label,
     create_on_update: true,
-    status: Status::Reset(|| json!({"loadBalancer": {}})),
     default,
     prepare_for_create: |service, context| allocate(service, &Value::Null, context),
     prepare_for_update: |service, old, context| {

@@ -2,10 +2,10 @@
 //!
 //! Source: `pkg/apis/storage/v1/defaults.go`, `pkg/apis/storage/validation/validation.go`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::at::{At, Errors, same};
-use super::fill::fill;
+use super::fill::{fill, fill_with, within};
 use super::{OnUpdate, Strategy, names};
 
 pub(super) static STORAGE_CLASSES: Strategy = Strategy {
@@ -19,8 +19,25 @@ pub(super) static STORAGE_CLASSES: Strategy = Strategy {
     ..Strategy::PLAIN
 };
 
-/// CSIDrivers, CSINodes, VolumeAttachments and their like: an update names the version it is based on.
-pub(super) static OTHERS: Strategy = Strategy { unconditional_update: false, ..Strategy::PLAIN };
+pub(super) static DRIVERS: Strategy = Strategy {
+    default: |driver| {
+        within(driver, "spec", |spec| {
+            fill(spec, "attachRequired", true);
+            fill(spec, "podInfoOnMount", false);
+            fill(spec, "storageCapacity", false);
+            fill(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
+            fill_with(spec, "volumeLifecycleModes", || json!(["Persistent"]));
+            fill(spec, "requiresRepublish", false);
+            fill(spec, "seLinuxMount", false);
+        });
+    },
+    ..VERSIONED
+};
+
+const VERSIONED: Strategy = Strategy { unconditional_update: false, ..Strategy::PLAIN };
+
+/// CSINodes, VolumeAttachments and their like: an update names the version it is based on.
+pub(super) static OTHERS: Strategy = VERSIONED;
 
 fn validate(class: &Value, errors: &mut Errors) {
     let root = At::root(class);

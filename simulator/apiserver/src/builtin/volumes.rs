@@ -110,6 +110,10 @@ fn validate(volume: &Value, errors: &mut Errors) {
     if !csi.is_absent() && SOURCES.iter().filter(|source| !spec.get(source).is_absent()).count() == 1 {
         volume_sources::persistent_csi(&csi, errors);
     }
+    if !spec.get("local").is_absent() && affinity.is_absent() {
+        let metadata = root.get("metadata");
+        metadata.get("annotations").missing(errors, "Local volume requires node affinity");
+    }
     if spec.get("hostPath").get("path").text() == "/" && policy.text() == "Recycle" {
         policy.forbidden(errors, "may not be 'recycle' for a hostPath mount of '/'");
     }

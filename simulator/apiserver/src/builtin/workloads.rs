@@ -1,4 +1,4 @@
-//! StatefulSets, Deployments, ReplicaSets, DaemonSets, ReplicationControllers, ControllerRevisions.
+//! Deployments, ReplicaSets, DaemonSets, ReplicationControllers.
 //!
 //! Source: `pkg/apis/apps/v1/defaults.go`, `pkg/apis/apps/validation/validation.go`,
 //! `pkg/registry/apps/*/strategy.go`.
@@ -6,25 +6,13 @@
 use serde_json::{Value, json};
 
 use super::at::{At, Errors, same};
-use super::fill::{each, fill, fill_with, fill_zero, put, within};
-use super::go;
-use super::names::NameRule;
-use super::pod_spec;
-use super::{Context, OnUpdate, Status, Strategy, claims, pod_defaults};
-use crate::object::set_meta;
-use crate::selector::LabelSelector;
-
-pub(super) static STATEFUL_SETS: Strategy = Strategy {
-    name: NameRule::Label,
-    generation: &["/spec"],
-    status: Status::Reset(|| json!({"availableReplicas": 0, "replicas": 0})),
-    default: |object| within(object, "spec", default_stateful_set),
-    validate: |object, errors| stateful_set(&At::root(object).get("spec"), errors),
-    validate_update: stateful_set_update,
-    validate_status_update: |new, old, errors| replica_counts(new, old, &STATEFUL_SET_COUNTS, errors),
-    on_update: OnUpdate::WholeThenChanges,
-    ..Strategy::PLAIN
+use super::fill::{fill, fill_with, fill_zero, put, within};
+use super::workload_rules::{
+    Counts, count_or_percent, not_above_hundred_percent, replica_counts, scaled, selector, selector_is_immutable,
+    template_labels, template_runs_always,
 };
+use super::{Context, OnUpdate, Strategy, pod_defaults, pod_spec};
+use crate::object::set_meta;
 
 pub(super) static DEPLOYMENTS: Strategy = Strategy {
     generation: &["/spec", "/metadata/annotations"],
@@ -39,7 +27,6 @@ pub(super) static DEPLOYMENTS: Strategy = Strategy {
 
 pub(super) static REPLICA_SETS: Strategy = Strategy {
     generation: &["/spec"],
-    status: Status::Reset(|| json!({"replicas": 0})),
     default: |object| {
         within(object, "spec", |spec| {
             fill(spec, "replicas", 1);
@@ -55,9 +42,6 @@ pub(super) static REPLICA_SETS: Strategy = Strategy {
 
 pub(super) static DAEMON_SETS: Strategy = Strategy {
     generation: &["/spec"],
-    status: Status::Reset(
-        || json!({"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0}),
-    ),
     default: |object| within(object, "spec", default_daemon_set),
     prepare_for_create: |object, _| {
         set_template_generation(object, 1);
@@ -76,7 +60,6 @@ pub(super) static DAEMON_SETS: Strategy = Strategy {
 
 pub(super) static REPLICATION_CONTROLLERS: Strategy = Strategy {
     generation: &["/spec"],
-    status: Status::Reset(|| json!({"replicas": 0})),
     default_propagation: Some("Orphan"),
     default: default_replication_controller,
     validate: |object, errors| replication_controller(&At::root(object).get("spec"), errors),
@@ -84,53 +67,6 @@ pub(super) static REPLICATION_CONTROLLERS: Strategy = Strategy {
     on_update: OnUpdate::RulesThenChanges,
     ..Strategy::PLAIN
 };
-
-pub(super) static CONTROLLER_REVISIONS: Strategy = Strategy {
-    status: Status::Keep,
-    validate: |object, errors| {
-        let root = At::root(object);
-        if root.get("data").is_absent() {
-            root.get("data").missing(errors, "data is mandatory");
-        }
-        root.get("revision").non_negative(errors);
-    },
-    validate_update: |new, old, errors| {
-        let data = At::root(new);
-        let data = data.get("data");
-        // Upstream compares decoded extensions together with the revision they came from, so that a
-        // changed revision is reported as changed data.
-        if new["data"] != old["data"] || new["revision"] != old["revision"] {
-            data.invalid(errors, "field is immutable");
-        }
-    },
-    on_update: OnUpdate::ChangesThenWhole,
-    ..Strategy::PLAIN
-};
-
-fn default_stateful_set(spec: &mut Value) {
-    pod_defaults::template(spec);
-    fill_zero(spec, "podManagementPolicy", "OrderedReady");
-    fill_with(spec, "updateStrategy", || json!({}));
-    within(spec, "updateStrategy", |strategy| {
-        fill_zero(strategy, "type", "RollingUpdate");
-        if strategy["type"] == "RollingUpdate" {
-            fill_with(strategy, "rollingUpdate", || json!({}));
-            within(strategy, "rollingUpdate", |rolling| fill(rolling, "partition", 0));
-        }
-    });
-    fill_with(spec, "persistentVolumeClaimRetentionPolicy", || json!({}));
-    within(spec, "persistentVolumeClaimRetentionPolicy", |policy| {
-        fill_zero(policy, "whenDeleted", "Retain");
-        fill_zero(policy, "whenScaled", "Retain");
-    });
-    fill(spec, "replicas", 1);
-    fill(spec, "revisionHistoryLimit", 10);
-    each(spec, "volumeClaimTemplates", |template| {
-        put(template, "apiVersion", "v1".into());
-        put(template, "kind", "PersistentVolumeClaim".into());
-        claims::default(template);
-    });
-}
 
 fn default_deployment(spec: &mut Value) {
     fill(spec, "replicas", 1);
@@ -195,147 +131,9 @@ fn keep_template_generation(new: &mut Value, old: &Value, context: &Context<'_>)
     set_template_generation(new, was.unwrap_or_default() + i64::from(moved));
 }
 
-/// `spec.selector`, and that the template's labels match it.
-fn selector_and_template(spec: &At<'_, '_>, kind: &str, errors: &mut Errors) {
-    let selector = spec.get("selector");
-    if selector.is_absent() {
-        selector.missing(errors, "");
-    } else {
-        pod_spec::label_selector(&selector, errors);
-        if selector.get("matchLabels").is_empty() && selector.get("matchExpressions").is_empty() {
-            selector.invalid(errors, format!("empty selector is invalid for {kind}"));
-        }
-    }
-}
-
-/// An absent selector matches nothing, an empty one everything.
-fn template_labels(spec: &At<'_, '_>, errors: &mut Errors) {
-    let selector = spec.get("selector");
-    let template = spec.get("template");
-    let metadata = template.get("metadata");
-    let labels = metadata.get("labels");
-    let matched = !selector.is_absent() && LabelSelector::from_object(selector.value()).matches(labels.value());
-    if !matched {
-        labels.invalid(errors, "`selector` does not match template `labels`");
-    }
-}
-
-fn template_runs_always(spec: &At<'_, '_>, kind: &str, errors: &mut Errors) {
-    let template = spec.get("template");
-    let pod = template.get("spec");
-    pod.get("restartPolicy").one_of(errors, &["Always"]);
-    let deadline = pod.get("activeDeadlineSeconds");
-    if !deadline.is_absent() {
-        deadline.forbidden(errors, format!("activeDeadlineSeconds in {kind} is not Supported"));
-    }
-}
-
-fn stateful_set(spec: &At<'_, '_>, errors: &mut Errors) {
-    let policy = spec.get("podManagementPolicy");
-    match policy.text() {
-        "" => policy.missing(errors, ""),
-        "OrderedReady" | "Parallel" => {}
-        _ => policy.invalid(errors, "must be 'OrderedReady' or 'Parallel'"),
-    }
-    let strategy = spec.get("updateStrategy");
-    let rolling = strategy.get("rollingUpdate");
-    match strategy.get("type").text() {
-        "" => strategy.missing(errors, ""),
-        "OnDelete" if !rolling.is_absent() => {
-            rolling.invalid_as(
-                errors,
-                go::STATEFUL_SET_ROLLING_UPDATE.print(rolling.value()),
-                "only allowed for updateStrategy 'RollingUpdate'",
-            );
-        }
-        "OnDelete" => {}
-        "RollingUpdate" => {
-            rolling.get("partition").non_negative(errors);
-            let unavailable = rolling.get("maxUnavailable");
-            if !unavailable.is_absent() {
-                count_or_percent(&unavailable, errors);
-                if scaled(unavailable.value()) == Some(0) {
-                    unavailable.invalid(errors, "cannot be 0");
-                }
-            }
-        }
-        _ => strategy.invalid_as(
-            errors,
-            go::STATEFUL_SET_UPDATE_STRATEGY.print(strategy.value()),
-            "must be 'RollingUpdate' or 'OnDelete'",
-        ),
-    }
-    let retention = spec.get("persistentVolumeClaimRetentionPolicy");
-    if !retention.is_absent() {
-        retention.get("whenDeleted").one_of(errors, &["Retain", "Delete"]);
-        retention.get("whenScaled").one_of(errors, &["Retain", "Delete"]);
-    }
-    spec.get("replicas").non_negative(errors);
-    spec.get("minReadySeconds").non_negative(errors);
-    spec.get("ordinals").get("start").non_negative(errors);
-    selector_and_template(spec, "statefulset", errors);
-    template_labels(spec, errors);
-    let templates = spec.get("volumeClaimTemplates");
-    let claims: Vec<&str> = templates.items().map(|claim| claim.get("metadata").get("name").text()).collect();
-    let template = spec.get("template");
-    claim_volumes(&template, &claims, errors);
-    let metadata = template.get("metadata");
-    metadata.get("labels").labels(errors);
-    super::metadata::annotations(&metadata.get("annotations").path(), metadata.get("annotations").value(), errors);
-    pod_spec::spec(&template.get("spec"), &claims, errors);
-    template_runs_always(spec, "StatefulSet", errors);
-    for claim in templates.items() {
-        claims::spec(&claim.get("spec"), errors);
-    }
-}
-
-/// Claim templates are judged as volumes of the template, where the pods will have them.
-fn claim_volumes(template: &At<'_, '_>, claims: &[&str], errors: &mut Errors) {
-    let spec = template.get("spec");
-    let volumes = spec.get("volumes");
-    for (index, claim) in claims.iter().enumerate() {
-        let path = format!("{}[{index}].name", volumes.path());
-        let wrong = if claim.is_empty() { Vec::new() } else { super::names::label(claim) };
-        errors.extend(
-            wrong
-                .into_iter()
-                .map(|sentence| crate::error::FieldError::invalid(path.clone(), &Value::from(*claim), sentence)),
-        );
-        if claim.is_empty() {
-            errors.push(crate::error::FieldError::required(path, ""));
-        }
-    }
-}
-
-/// Fields of a StatefulSet's spec that an update may change.
-const STATEFUL_SET_CHANGEABLE: [&str; 7] = [
-    "replicas",
-    "ordinals",
-    "template",
-    "updateStrategy",
-    "revisionHistoryLimit",
-    "persistentVolumeClaimRetentionPolicy",
-    "minReadySeconds",
-];
-
-fn stateful_set_update(new: &Value, old: &Value, errors: &mut Errors) {
-    let mut comparable = new["spec"].clone();
-    for field in STATEFUL_SET_CHANGEABLE {
-        put(&mut comparable, field, old["spec"][field].clone());
-    }
-    if !same(&comparable, &old["spec"]) {
-        let root = At::root(new);
-        root.get("spec").forbidden(
-            errors,
-            "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', \
-             'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden",
-        );
-    }
-}
-
 fn deployment(spec: &At<'_, '_>, errors: &mut Errors) {
     spec.get("replicas").non_negative(errors);
-    selector_and_template(spec, "deployment", errors);
+    selector(spec, "deployment", errors);
     template_labels(spec, errors);
     pod_spec::template(&spec.get("template"), errors);
     template_runs_always(spec, "ReplicaSet", errors);
@@ -374,14 +172,14 @@ fn deployment(spec: &At<'_, '_>, errors: &mut Errors) {
 fn replica_set(spec: &At<'_, '_>, errors: &mut Errors) {
     spec.get("replicas").non_negative(errors);
     spec.get("minReadySeconds").non_negative(errors);
-    selector_and_template(spec, "replicaset", errors);
+    selector(spec, "replicaset", errors);
     template_labels(spec, errors);
     pod_spec::template(&spec.get("template"), errors);
     template_runs_always(spec, "ReplicaSet", errors);
 }
 
 fn daemon_set(spec: &At<'_, '_>, errors: &mut Errors) {
-    selector_and_template(spec, "daemonset", errors);
+    selector(spec, "daemonset", errors);
     template_labels(spec, errors);
     pod_spec::template(&spec.get("template"), errors);
     template_runs_always(spec, "DaemonSet", errors);
@@ -429,75 +227,6 @@ fn replication_controller(spec: &At<'_, '_>, errors: &mut Errors) {
     pod_spec::template(&template, errors);
     template_runs_always(spec, "ReplicationController", errors);
 }
-
-fn selector_is_immutable(new: &Value, old: &Value, errors: &mut Errors) {
-    let root = At::root(new);
-    let spec = root.get("spec");
-    let selector = spec.get("selector");
-    if !same(selector.value(), &old["spec"]["selector"]) {
-        selector.invalid_as(errors, go::LABEL_SELECTOR.print(selector.value()), "field is immutable");
-    }
-}
-
-/// A number that is not negative, or a percentage.
-pub(super) fn count_or_percent(at: &At<'_, '_>, errors: &mut Errors) {
-    match at.value() {
-        Value::String(text) => {
-            if !is_percent(text) {
-                at.invalid(
-                    errors,
-                    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', \
-                     regex used for validation is '[0-9]+%')",
-                );
-            }
-        }
-        _ => at.non_negative(errors),
-    }
-}
-
-fn is_percent(text: &str) -> bool {
-    text.strip_suffix('%').is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-/// The number of a number or percentage.
-fn scaled(value: &Value) -> Option<i64> {
-    match value {
-        Value::String(text) => text.strip_suffix('%')?.parse().ok(),
-        _ => Some(value.as_i64().unwrap_or_default()),
-    }
-}
-
-pub(super) fn not_above_hundred_percent(at: &At<'_, '_>, errors: &mut Errors) {
-    if at.text().ends_with('%') && scaled(at.value()).is_some_and(|percent| percent > 100) {
-        at.invalid(errors, "must not be greater than 100%");
-    }
-}
-
-/// Counters of a status: all not negative, and those that cannot exceed another.
-struct Counts {
-    not_negative: &'static [&'static str],
-    /// `(smaller, larger)`.
-    bounded: &'static [(&'static str, &'static str)],
-}
-
-const STATEFUL_SET_COUNTS: Counts = Counts {
-    not_negative: &[
-        "replicas",
-        "readyReplicas",
-        "currentReplicas",
-        "updatedReplicas",
-        "availableReplicas",
-        "observedGeneration",
-        "collisionCount",
-    ],
-    bounded: &[
-        ("readyReplicas", "replicas"),
-        ("currentReplicas", "replicas"),
-        ("updatedReplicas", "replicas"),
-        ("availableReplicas", "replicas"),
-        ("availableReplicas", "readyReplicas"),
-    ],
-};
 
 const DEPLOYMENT_COUNTS: Counts = Counts {
     not_negative: &[
@@ -549,22 +278,3 @@ const DAEMON_SET_COUNTS: Counts = Counts {
     ],
     bounded: &[],
 };
-
-fn replica_counts(new: &Value, old: &Value, counts: &Counts, errors: &mut Errors) {
-    let root = At::root(new);
-    let status = root.get("status");
-    for field in counts.not_negative {
-        status.get(field).non_negative(errors);
-    }
-    for (smaller, larger) in counts.bounded {
-        let small = status.get(smaller);
-        if small.int() > status.get(larger).int() {
-            let name = if *larger == "replicas" { "status.replicas" } else { larger };
-            small.int_error(errors, format!("cannot be greater than {name}"));
-        }
-    }
-    let collisions = status.get("collisionCount");
-    if collisions.int() < old["status"]["collisionCount"].as_i64().unwrap_or_default() {
-        collisions.int_error(errors, "cannot be decremented");
-    }
-}

@@ -37,25 +37,13 @@ pub fn default(object: &mut Value) {
 
 /// A new definition has nothing but its storage version in its status.
 pub fn prepare_for_create(object: &mut Value) {
-    set_meta(object, "generation", 1);
     object["status"] = json!({"acceptedNames": {"kind": "", "plural": ""}, "conditions": null, "storedVersions": null});
     store_version(object);
 }
 
-/// A change of the definition: status stays, the generation counts, a new storage version is noted.
-pub fn prepare_for_update(new: &mut Value, old: &Value) {
-    new["status"] = old["status"].clone();
-    let generation = old.generation() + i64::from(new["spec"] != old["spec"]);
-    set_meta(new, "generation", generation);
+/// A change of the definition may bring a new storage version, which is noted.
+pub fn prepare_for_update(new: &mut Value) {
     store_version(new);
-}
-
-/// A change of the status: everything else stays.
-pub fn prepare_for_status_update(new: &mut Value, old: &Value) {
-    new["spec"] = old["spec"].clone();
-    for field in ["deletionTimestamp", "generation", "labels", "annotations", "finalizers", "ownerReferences"] {
-        set_meta(new, field, old["metadata"][field].clone());
-    }
 }
 
 /// Adds the storage version to those in which objects may be stored.
@@ -73,8 +61,15 @@ fn store_version(object: &mut Value) {
     }
 }
 
-/// What a delete makes of a definition that is not deleted yet; `now` as conditions print times.
-pub fn begin_deletion(object: &mut Value, now: &str) {
+/// Does a delete leave the object as it is but for [`begin_deletion`]? The first one does.
+#[must_use]
+pub fn holds(object: &Value) -> bool {
+    !object.is_deleting()
+}
+
+/// What a delete makes of a definition that is not deleted yet; `deletionTimestamp` is set.
+pub fn begin_deletion(object: &mut Value) {
+    let now = object.meta("deletionTimestamp").to_owned();
     let mut finalizers: Vec<Value> = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     if !finalizers.iter().any(|finalizer| finalizer == CLEANUP_FINALIZER) {
         finalizers.push(CLEANUP_FINALIZER.into());
@@ -82,7 +77,7 @@ pub fn begin_deletion(object: &mut Value, now: &str) {
     set_meta(object, "finalizers", finalizers);
     set_condition(
         object,
-        now,
+        &now,
         "Terminating",
         true,
         "InstanceDeletionPending",
@@ -118,19 +113,12 @@ mod tests {
 
     #[test]
     fn the_storage_version_is_kept_in_the_status_when_it_moves_on() {
-        let old = json!({
-            "metadata": {"generation": 1},
-            "spec": {"versions": [{"name": "v1", "storage": true}]},
-            "status": {"storedVersions": ["v1"]},
-        });
-        let mut new = json!({
-            "metadata": {},
-            "spec": {"versions": [{"name": "v1", "storage": false}, {"name": "v2", "storage": true}]},
-            "status": {"storedVersions": ["v9"]},
-        });
-        prepare_for_update(&mut new, &old);
-        assert_eq!(new["status"]["storedVersions"], json!(["v1", "v2"]));
-        assert_eq!(new.generation(), 2);
+        let mut object = json!({"spec": {"versions": [{"name": "v1", "storage": true}]}});
+        prepare_for_create(&mut object);
+        assert_eq!(object["status"]["storedVersions"], json!(["v1"]));
+        object["spec"]["versions"] = json!([{"name": "v1", "storage": false}, {"name": "v2", "storage": true}]);
+        prepare_for_update(&mut object);
+        assert_eq!(object["status"]["storedVersions"], json!(["v1", "v2"]));
     }
 
     #[test]

@@ -13,8 +13,11 @@ use futures::future::BoxFuture;
 use http::header::{CONTENT_TYPE, HOST};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -103,7 +106,7 @@ async fn post(call: &WebhookCall) -> Result<WebhookAnswer, String> {
     let connector = TlsConnector::from(Arc::new(client_config(&call.client_config)?));
     let stream = connector.connect(name, stream).await.map_err(|error| tls(&error))?;
     let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| closed(&error))?;
     let target = match url.query() {
         Some(query) => format!("{}?{query}", url.path()),
         None => url.path().to_owned(),
@@ -137,17 +140,78 @@ async fn post(call: &WebhookCall) -> Result<WebhookAnswer, String> {
 
 fn client_config(client_config: &serde_json::Value) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
+    let mut trusted = Vec::new();
     let bundle = client_config["caBundle"].as_str().unwrap_or_default();
     let pem = STANDARD.decode(bundle).map_err(|error| error.to_string())?;
     for certificate in CertificateDer::pem_slice_iter(&pem).flatten() {
         // Certificates that cannot be used as roots trust nobody, as in Go.
-        let _unusable = roots.add(certificate);
+        let _unusable = roots.add(certificate.clone());
+        trusted.push(certificate);
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+    if roots.is_empty() {
+        return Ok(builder.with_root_certificates(roots).with_no_client_auth());
+    }
+    let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+        .build()
+        .map_err(|error| error.to_string())?;
+    let verifier = BundleVerifier { chains, trusted };
+    Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
+}
+
+/// Trusts what chains up to the bundle and, as Go does, a certificate of the bundle itself: a
+/// self-signed one that calls itself an authority is what most webhooks come with.
+#[derive(Debug)]
+struct BundleVerifier {
+    chains: Arc<WebPkiServerVerifier>,
+    trusted: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for BundleVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let chained = self.chains.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        match chained {
+            Err(rustls::Error::InvalidCertificate(CertificateError::Other(_)))
+                if self.trusted.iter().any(|trusted| trusted == end_entity) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.chains.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.chains.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chains.supported_verify_schemes()
+    }
 }
 
 fn dial(host: &str, port: u16, error: &io::Error) -> String {
@@ -161,10 +225,11 @@ fn dial(host: &str, port: u16, error: &io::Error) -> String {
 }
 
 fn tls(error: &io::Error) -> String {
-    use rustls::{CertificateError, Error};
+    use rustls::Error;
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match inner {
-        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+        // Go's client names nothing else for what does not chain up to the bundle.
+        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::Other(_))) => {
             "tls: failed to verify certificate: x509: certificate signed by unknown authority".to_owned()
         }
         Some(Error::InvalidCertificate(CertificateError::Expired)) => {
@@ -177,7 +242,11 @@ fn tls(error: &io::Error) -> String {
 }
 
 fn closed(error: &hyper::Error) -> String {
-    if error.is_incomplete_message() || error.is_closed() || error.is_canceled() {
+    use std::error::Error;
+    // Closing a connection without TLS's own goodbye is an error to rustls, not to Go.
+    let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    let cut_off = source.is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof);
+    if cut_off || error.is_incomplete_message() || error.is_closed() || error.is_canceled() {
         "EOF".to_owned()
     } else {
         error.to_string()

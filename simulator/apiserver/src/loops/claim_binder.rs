@@ -26,7 +26,7 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
 /// The provisioner that this control plane stands in for: classes that name it get volumes at once.
-pub const STAND_IN_PROVISIONER: &str = "rewake.dev/provisioner";
+pub const STAND_IN_PROVISIONER: &str = "provisioner.rewake.dev";
 
 /// The claim and volume controller.
 #[derive(Clone, Default)]

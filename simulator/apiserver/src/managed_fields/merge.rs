@@ -53,13 +53,12 @@ pub(super) fn merge(place: &Type, live: Option<&Value>, applied: Option<&Value>)
     }
 }
 
+/// Elements of a list in its order, and the item of each.
+type Index<'a> = (Vec<Element>, BTreeMap<Element, Option<&'a Value>>);
+
 /// The items of one list by element. Duplicates, which only a live list may have, have no item of
 /// their own to merge with.
-fn index<'a>(
-    place: &Type,
-    list: ListType,
-    items: &'a [Value],
-) -> Result<(Vec<Element>, BTreeMap<Element, Option<&'a Value>>), String> {
+fn index<'a>(place: &Type, list: ListType, items: &'a [Value]) -> Result<Index<'a>, String> {
     let mut elements = Vec::with_capacity(items.len());
     let mut by_element = BTreeMap::new();
     for (place_in_list, item) in items.iter().enumerate() {

@@ -121,7 +121,7 @@ fn sent_entries_count_and_an_empty_list_clears_them() {
         assert_eq!(owners(&new), expected, "{sent}");
     }
     // An object without entries stays without them until somebody applies.
-    let mut untracked = live.clone();
+    let mut untracked = live;
     untracked["metadata"]["managedFields"] = json!(null);
     let mut new = untracked.clone();
     new["data"]["b"] = "1".into();

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::scope::Scope;
 use super::state::State;
-use super::{Next, Write, answer, decode, kinds};
+use super::{Next, Write, answer, custom, decode, kinds};
 use crate::access;
 use crate::admission::{Attributes, Chain, Operation};
-use crate::{builtin, definitions};
+use crate::builtin;
 use crate::error::{ApiError, FieldError};
 use crate::object::{Object, ObjectExt, metadata_mut, set_meta};
 use crate::request::Request;
@@ -46,6 +46,7 @@ pub(crate) fn begin(state: &mut State, request: Request, now: Timestamp) -> Resu
     scope.warnings.extend(decoded.warnings);
     let mut object = decoded.object;
     decode::match_namespace(&scope.resource, &scope.namespace, &mut object)?;
+    custom::check_open(&scope.resource, object.name())?;
     if access::reviews::is_review(&scope.resource.group_resource) {
         let answered = access::reviews::answer(
             &state.store,
@@ -135,9 +136,7 @@ pub(crate) fn prepare(
     strategy.prepare_for_create(new, &mut context)?;
     decode::canonical(&resource, new)?;
     let mut errors = strategy.validate(new, &context);
-    if resource.is_custom() {
-        errors.extend(definitions::validate(new, None, &resource));
-    }
+    errors.extend(custom::validate(&resource, new, None));
     refuse(&scope, new.name(), &errors)?;
     let attributes = scope.attributes(Operation::Create, Some(Arc::clone(&object)), None);
     let validated = Validated { scope, object, generated_name };
@@ -184,7 +183,7 @@ pub(crate) fn admitted(state: &mut State, validated: Validated, _now: Timestamp)
         return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
     }
     let namespace = if scope.resource.namespaced { scope.namespace.as_str() } else { "" };
-    if let Some(there) = state.store.get(&scope.resource.group_resource, namespace, object.name()) {
+    if let Some(there) = state.store.get(of, namespace, object.name()) {
         let mut error = ApiError::already_exists(of, object.name());
         if there.is_deleting() {
             error.message = format!("object is being deleted: {}", error.message);
@@ -200,7 +199,7 @@ pub(crate) fn admitted(state: &mut State, validated: Validated, _now: Timestamp)
         return Ok(Next::Done(answer(201, object, scope.warnings)));
     }
     let stored = kinds::to_storage(&state.kinds, object, &scope.resource);
-    let committed = state.commit(&scope.resource.group_resource, Change::Put(stored), &scope.by);
+    let committed = state.commit(of, Change::Put(stored), &scope.by);
     let shown = kinds::to_version(&committed, &scope.resource);
     Ok(Next::Done(answer(201, shown, scope.warnings)))
 }

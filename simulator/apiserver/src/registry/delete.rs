@@ -37,7 +37,14 @@ pub(crate) struct Found {
 
 pub(crate) fn begin(state: &mut State, request: Request, _now: Timestamp) -> Result<Next, ApiError> {
     let mut scope = Scope::of(state, &request)?;
-    let options = options(&request)?;
+    let mut options = options(&request)?;
+    if scope.is_namespace() && options.precondition_uid.is_none() {
+        // A namespace that was deleted and made again meanwhile is another one
+        // (`pkg/registry/core/namespace/storage/storage.go`).
+        if let Some(stored) = scope.stored(state) {
+            options.expect_uid(stored.uid());
+        }
+    }
     scope.options.dry_run = options.dry_run;
     scope.shown_options = options.shown.clone();
     start(state, scope, Arc::new(options))
@@ -136,7 +143,7 @@ fn remove(state: &mut State, scope: &Scope, options: &DeleteOptions, stored: &Ob
         if options.dry_run || crate::store::same_but_version(&object, stored) {
             return if options.dry_run { object } else { Arc::clone(stored) };
         }
-        state.commit(&scope.resource.group_resource, Change::Put(object), &scope.by)
+        state.commit(of, Change::Put(object), &scope.by)
     };
 
     if strategy.holds(stored) {
@@ -176,7 +183,7 @@ fn remove(state: &mut State, scope: &Scope, options: &DeleteOptions, stored: &Ob
     }
     let mut last = Arc::new(object);
     if !options.dry_run {
-        last = state.commit(&scope.resource.group_resource, Change::Remove(last), &scope.by);
+        last = state.commit(of, Change::Remove(last), &scope.by);
     }
     (200, if answers_with_object(&scope.resource.group_resource) { shown(&last) } else { success(of, &last) })
 }

@@ -12,7 +12,7 @@ use super::{delete, scope};
 use crate::control_plane::Progress;
 use crate::error::ApiError;
 use crate::object::ObjectExt;
-use crate::request::{Answer, Request, Response, Verb};
+use crate::request::{Answer, Request, Response};
 
 /// A collection that is being deleted.
 #[derive(Clone)]
@@ -32,7 +32,7 @@ pub(crate) fn begin(state: &mut State, request: Request, now: Timestamp) -> Prog
     }
 }
 
-fn find(state: &State, mut request: Request) -> Result<Collection, ApiError> {
+fn find(state: &State, request: Request) -> Result<Collection, ApiError> {
     let resource = scope::resource(state, &request)?;
     delete::options(&request)?;
     let selection = Selection::parse(&resource, &request.options)?;
@@ -40,7 +40,6 @@ fn find(state: &State, mut request: Request) -> Result<Collection, ApiError> {
     let objects: Vec<_> = objects.filter(|object| selection.matches(object)).cloned().collect();
     let left = objects.iter().map(|object| (object.namespace().to_owned(), object.name().to_owned())).collect();
     let found = list::body(&resource, &objects, state.store.revision(), None);
-    request.verb = Verb::Delete;
     Ok(Collection { request, left, found })
 }
 

@@ -65,8 +65,8 @@ pub(crate) fn write_options(options: &Options, kind: &str, user_agent: &str) -> 
     })
 }
 
-/// The options as admission shows them.
-pub(crate) fn shown(options: &Options, kind: &str) -> Value {
+/// The options as admission shows them, but for their kind.
+pub(crate) fn shown(options: &Options) -> Value {
     let mut fields = json!({});
     if let Some(dry_run) = options.0.get("dryRun") {
         fields["dryRun"] = json!([dry_run]);
@@ -76,10 +76,7 @@ pub(crate) fn shown(options: &Options, kind: &str) -> Value {
             fields[name] = value.as_str().into();
         }
     }
-    if kind == "PatchOptions" && options.0.contains_key("force") {
-        fields["force"] = (options.get("force") == "true").into();
-    }
-    crate::admission::options(kind, fields)
+    fields
 }
 
 pub(crate) fn check_field_manager(name: &str, errors: &mut Vec<FieldError>) {
@@ -91,8 +88,9 @@ pub(crate) fn check_field_manager(name: &str, errors: &mut Vec<FieldError>) {
             format!("may not be more than {FIELD_MANAGER_BYTES_MAX} bytes"),
         ));
     }
-    if name.chars().any(char::is_control) {
-        errors.push(FieldError::invalid("fieldManager", &name.into(), "should only contain printable characters"));
+    for (position, char) in name.char_indices().filter(|(_, char)| char.is_control()) {
+        let why = format!("invalid character U+{:04X} (at position {position})", u32::from(char));
+        errors.push(FieldError::invalid("fieldManager", &name.into(), why));
     }
 }
 
@@ -176,6 +174,16 @@ impl DeleteOptions {
             dry_run: !dry_run.is_empty(),
             shown: crate::admission::options("DeleteOptions", shown),
         })
+    }
+
+    /// Makes it a precondition that the object still has this uid; admission is shown it.
+    pub(crate) fn expect_uid(&mut self, uid: &str) {
+        self.precondition_uid = Some(uid.to_owned());
+        let preconditions = &mut self.shown["preconditions"];
+        if !preconditions.is_object() {
+            *preconditions = json!({});
+        }
+        preconditions["uid"] = uid.into();
     }
 
     /// The options that stand in the query of a delete without body.

@@ -67,8 +67,10 @@ impl Patch {
     ) -> Result<Value, ApiError> {
         let object = if self.is_apply() {
             let applied = applied::decode(&self.body)?;
-            let object = manage::apply(state, scope, live, &applied, now)?;
-            settle(scope, object, &mut Vec::new()).map_err(ApiError::bad_request)?
+            let mut object = manage::apply(state, scope, live, &applied, now)?;
+            decode::settle_noting(&scope.resource, &scope.kind, &mut object, &mut Vec::new())
+                .map_err(ApiError::bad_request)?;
+            object
         } else {
             let live = live.ok_or_else(|| scope.not_found())?;
             let lenient = scope.options.field_validation == FieldValidation::Ignore;
@@ -83,12 +85,6 @@ impl Patch {
 /// Does the request speak of the object itself, not of a view with a kind of its own?
 fn is_whole(scope: &Scope) -> bool {
     scope.kind == scope.resource.kind
-}
-
-/// Decodes and defaults an object in place.
-fn settle(scope: &Scope, mut object: Value, minded: &mut Vec<String>) -> Result<Value, String> {
-    decode::settle_noting(&scope.resource, &scope.kind, &mut object, minded)?;
-    Ok(object)
 }
 
 /// Decodes what a patch has made of an object, like one that was sent.
@@ -107,7 +103,8 @@ fn decode_patched(scope: &mut Scope, patched: &Patched, complaints: Vec<String>)
         }
     }
     let mut minded = complaints;
-    object = settle(scope, object, &mut minded).map_err(|why| patched.undecodable(&why))?;
+    decode::settle_noting(&scope.resource, &scope.kind, &mut object, &mut minded)
+        .map_err(|why| patched.undecodable(&why))?;
     match scope.options.field_validation {
         FieldValidation::Ignore => {}
         FieldValidation::Warn => scope.warnings.append(&mut minded),

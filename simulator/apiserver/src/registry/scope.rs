@@ -34,6 +34,8 @@ pub(crate) struct Scope {
     pub(crate) options: WriteOptions,
     /// The options as admission shows them.
     pub(crate) shown_options: Value,
+    /// Is it one of a collection that is deleted? Admission is not told its name.
+    pub(crate) in_collection: bool,
     /// `Warning` texts so far.
     pub(crate) warnings: Vec<String>,
 }
@@ -78,9 +80,10 @@ impl Scope {
             Verb::Delete | Verb::DeleteCollection => (WriteOptions::default(), Value::Null),
             _ => (
                 options::write_options(&request.options, options_kind, &request.user_agent)?,
-                options::shown(&request.options, options_kind),
+                options::shown(&request.options),
             ),
         };
+        let warnings = super::custom::warning(&resource).into_iter().collect();
         Ok(Self {
             resource,
             subresource: request.subresource.clone(),
@@ -91,7 +94,8 @@ impl Scope {
             user: Arc::new(request.user.clone()),
             options: write_options,
             shown_options,
-            warnings: Vec::new(),
+            in_collection: request.verb == Verb::DeleteCollection,
+            warnings,
         })
     }
 
@@ -135,23 +139,37 @@ impl Scope {
         format!("/registry/{prefix}/{}", crate::store::key(&self.namespace, &self.name))
     }
 
+    /// Is it about a Namespace?
+    pub(crate) fn is_namespace(&self) -> bool {
+        let of = &self.resource.group_resource;
+        of.group.is_empty() && &*of.resource == "namespaces"
+    }
+
     /// The write as admission sees it.
     pub(crate) fn attributes(&self, operation: Operation, object: Option<Object>, old: Option<Object>) -> Attributes {
-        let is_namespace =
-            &*self.resource.group_resource.resource == "namespaces" && self.resource.group_resource.group.is_empty();
         let named = |object: &Object| object.name().to_owned();
-        let name =
-            if self.name.is_empty() { object.as_ref().map(named).unwrap_or_default() } else { self.name.clone() };
+        let name = if self.name.is_empty() || self.in_collection {
+            object.as_ref().map(named).unwrap_or_default()
+        } else {
+            self.name.clone()
+        };
+        // Patches are told by what they do: create or update.
+        let options_kind = match operation {
+            Operation::Create => "CreateOptions",
+            Operation::Update => "UpdateOptions",
+            Operation::Delete => "DeleteOptions",
+            Operation::Connect => "ConnectOptions",
+        };
         Attributes {
             operation,
             resource: Arc::clone(&self.resource),
             subresource: self.subresource.clone(),
             kind: self.kind.clone(),
-            namespace: if is_namespace { name.clone() } else { self.namespace.clone() },
+            namespace: if self.is_namespace() { name.clone() } else { self.namespace.clone() },
             name,
             object,
             old_object: old,
-            options: self.shown_options.clone(),
+            options: crate::admission::options(options_kind, self.shown_options.clone()),
             user: Arc::clone(&self.user),
             dry_run: self.options.dry_run,
         }

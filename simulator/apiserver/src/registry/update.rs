@@ -9,10 +9,9 @@ use super::lens::Lens;
 use super::patch::Patch;
 use super::scope::Scope;
 use super::state::State;
-use super::{Next, Write, answer, create, decode, kinds, manage};
+use super::{Next, Write, answer, create, custom, decode, kinds, manage};
 use crate::admission::{Attributes, Chain, Operation};
 use crate::builtin;
-use crate::definitions;
 use crate::error::{ApiError, FieldError};
 use crate::managed_fields;
 use crate::object::{Object, ObjectExt, metadata_mut, set_meta};
@@ -95,6 +94,8 @@ fn start_create(state: &State, mut scope: Scope, how: Arc<How>, now: Timestamp) 
         }
         _ => return Err(scope.not_found()),
     };
+    // Of no meaning while there is no object, and unlike in a create not refused.
+    set_meta(&mut new, "resourceVersion", Value::Null);
     create::update_owner_references(&mut new, &mut scope.warnings);
     if matches!(*how, How::Put(_)) {
         manage::on_write(state, &scope, None, &mut new, now);
@@ -160,9 +161,7 @@ pub(crate) fn mutated(
     strategy.prepare_for_update(new, &live, &mut context)?;
     decode::canonical(&resource, new)?;
     let mut errors = strategy.validate_update(new, &live, &context);
-    if resource.is_custom() {
-        errors.extend(definitions::validate(new, Some(&live), &resource));
-    }
+    errors.extend(custom::validate(&resource, new, Some(&live)));
     if !errors.is_empty() {
         let kind = &resource.kind;
         return Err(ApiError::invalid(builtin::reported_group(kind), &kind.kind, new.name(), &errors));
