@@ -167,6 +167,7 @@ impl FieldError {
         use FieldErrorKind as K;
         let mut text = match self.kind {
             K::Required | K::Forbidden | K::TooLong | K::Internal => self.kind.text().to_owned(),
+            _ if self.value.is_empty() => self.kind.text().to_owned(),
             _ => format!("{}: {}", self.kind.text(), self.value),
         };
         if !self.detail.is_empty() {

@@ -281,15 +281,15 @@ fn answers_with_object(of: &GroupResource) -> bool {
     &*of.group == "storage.k8s.io"
         || of.group.is_empty()
             && matches!(
-            &*of.resource,
-            "persistentvolumeclaims"
-                | "persistentvolumes"
-                | "pods"
-                | "podtemplates"
-                | "resourcequotas"
-                | "serviceaccounts"
-                | "services"
-        )
+                &*of.resource,
+                "persistentvolumeclaims"
+                    | "persistentvolumes"
+                    | "pods"
+                    | "podtemplates"
+                    | "resourcequotas"
+                    | "serviceaccounts"
+                    | "services"
+            )
 }
 
 fn success(of: &GroupResource, removed: &Object) -> Answer {
