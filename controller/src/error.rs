@@ -6,10 +6,12 @@ use crate::guest::GuestError;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The API server refused, or could not be asked.
-    #[error("failed to {what}: {source}")]
+    #[error("failed to {what}: {reason}")]
     Api {
         /// What was attempted.
         what: String,
+        /// The server's words, or the transport's.
+        reason: String,
         /// The answer.
         source: Box<kube::Error>,
     },
@@ -38,7 +40,13 @@ impl Error {
     /// Wraps an answer of the API server.
     pub(crate) fn api(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
         let what = what.into();
-        |source| Error::Api { what, source: Box::new(source) }
+        |source| {
+            let reason = match &source {
+                kube::Error::Api(status) => status.message.clone(),
+                other => other.to_string(),
+            };
+            Error::Api { what, reason, source: Box::new(source) }
+        }
     }
 
     /// The world had moved on since it was observed: a precondition did not hold. Nothing was written, and

@@ -84,6 +84,10 @@ pub(super) fn is_behind(view: &View<'_>, wanted: Wanted, stored: &ClusterStatus)
 
 /// Brings the backup in line with `next`, which is about to be the stored status.
 pub(super) fn follow(view: &View<'_>, plan: &mut Plan, wanted: Wanted, next: &ClusterStatus) {
+    if view.facts.backup_unreadable.is_some() {
+        plan.check_within(view.settings.retry);
+        return;
+    }
     let Some(backup) = &view.facts.backup else {
         if wanted.exists {
             create(view, plan, next);

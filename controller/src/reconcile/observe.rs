@@ -152,10 +152,15 @@ impl Reader<'_> {
         let Some(cluster) = self.get::<KubeDirectorCluster>(name).await? else {
             return Ok(ClusterFacts::default());
         };
+        let (backup, backup_unreadable) = match self.get::<KubeDirectorStatusBackup>(name).await {
+            Ok(found) => (found, None),
+            Err(error) => (None, Some(error.to_string())),
+        };
         let mut facts = ClusterFacts {
             app: app_of(self.client, &settings.namespace, self.namespace, &cluster.spec).await?,
             config: config_in_force(self.client, &settings.namespace).await?,
-            backup: self.get::<KubeDirectorStatusBackup>(name).await?,
+            backup,
+            backup_unreadable,
             sets: self.labelled::<StatefulSet>(name).await?,
             services: self.labelled::<Service>(name).await?,
             pods: self.labelled::<Pod>(name).await?,

@@ -30,6 +30,8 @@ pub struct ClusterFacts {
     pub config: Option<ConfigSpec>,
     /// The backup of its name.
     pub backup: Option<KubeDirectorStatusBackup>,
+    /// Why the backup could not be read, if it could not: that must not hold up anything else (B29).
+    pub backup_unreadable: Option<String>,
     /// StatefulSets, by name: those with the cluster's label, and those its status names.
     pub sets: BTreeMap<String, StatefulSet>,
     /// Services, likewise.

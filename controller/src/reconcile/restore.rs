@@ -97,7 +97,8 @@ pub(super) fn decide(view: &View<'_>) -> Plan {
         plan.changes.push(change);
         events::of_restore(view, &stored, &next, &mut plan);
     }
-    if trouble.reason == Reason::ResumeRefused || view.settings.service_wait_max.is_some() {
+    let unwatched = matches!(trouble.reason, Reason::ResumeRefused | Reason::StatusBackupUnreadable);
+    if unwatched || view.settings.service_wait_max.is_some() {
         plan.check_within(view.settings.retry);
     }
     plan
@@ -137,6 +138,10 @@ fn lineage(view: &View<'_>) -> Option<String> {
 
 /// The backed-up status, made this object's own, if it can be used.
 fn usable_backup(view: &View<'_>, trouble: &mut Trouble) -> Option<ClusterStatus> {
+    if let Some(reason) = &view.facts.backup_unreadable {
+        trouble.note(Reason::StatusBackupUnreadable, reason.clone());
+        return None;
+    }
     let found = view.facts.backup.as_ref().filter(|backup| backup.spec.status_backup.is_some());
     let Some(backup) = found else {
         note_absent_backup(view, trouble);
@@ -274,6 +279,7 @@ enum Reason {
     AwaitingResources,
     AwaitingStatusBackup,
     AwaitingApp,
+    StatusBackupUnreadable,
     ForeignResources,
     ResumeRefused,
     StatusBackupNeverEnabled,
@@ -289,6 +295,7 @@ impl Reason {
             Reason::AwaitingResources => "AwaitingResources",
             Reason::AwaitingStatusBackup => "AwaitingStatusBackup",
             Reason::AwaitingApp => "AwaitingApp",
+            Reason::StatusBackupUnreadable => "StatusBackupUnreadable",
             Reason::ForeignResources => "ForeignResources",
             Reason::ResumeRefused => "ResumeRefused",
             Reason::StatusBackupNeverEnabled => "StatusBackupNeverEnabled",

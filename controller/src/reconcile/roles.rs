@@ -82,14 +82,13 @@ fn without_set(look: &mut Look<'_>, app: &KubeDirectorApp, id: &str, known: Opti
             // Members of a StatefulSet without a name are nobody's.
             role.members.clear();
         } else if !role.members.is_empty() && !view.safeguards().keep_claims_on_lost_set {
-            for member in &mut role.members {
+            for member in role.members.iter_mut().filter(|member| !member.state.leaving()) {
                 member.state = match member.state {
                     MemberState::Configured | MemberState::ConfigError => MemberState::DeletePending,
-                    MemberState::DeletePending => MemberState::DeletePending,
                     _ => MemberState::Deleting,
                 };
+                look.membership_changed = true;
             }
-            look.membership_changed = true;
             return members::remove_leaving(look, index);
         }
         members::remove_leaving(look, index);

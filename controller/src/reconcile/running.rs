@@ -405,7 +405,7 @@ fn report_backup(look: &mut Look<'_>, wanted: backup::Wanted) {
     let view = look.view;
     let foreign =
         view.facts.backup.as_ref().is_some_and(|backup| !backup::belongs(&view, backup, look.next.origin.as_deref()));
-    let behind = backup::is_behind(&view, wanted, &look.stored);
+    let behind = view.facts.backup_unreadable.is_none() && backup::is_behind(&view, wanted, &look.stored);
     let next = &mut look.next;
     if foreign {
         let text = format!(
@@ -413,6 +413,8 @@ fn report_backup(look: &mut Look<'_>, wanted: backup::Wanted) {
             view.name()
         );
         conditions::set(next, conditions::BACKUP_STALE, true, "ForeignBackup", &text, view.now);
+    } else if let Some(reason) = view.facts.backup_unreadable.as_ref().filter(|_| wanted.exists) {
+        conditions::set(next, conditions::BACKUP_STALE, true, "BackupUnreadable", reason, view.now);
     } else if behind {
         let text = "the backup does not hold the last status";
         conditions::set(next, conditions::BACKUP_STALE, true, "BackupBehind", text, view.now);

@@ -156,3 +156,16 @@ fn a_stateful_set_whose_template_names_an_owner_is_made_again_without_losing_cla
     }
     assert!(!world.log.iter().any(|change| change.contains("delete PersistentVolumeClaim")));
 }
+
+/// Covers: B29
+#[test]
+fn a_backup_that_cannot_be_read_keeps_no_status_from_being_written() {
+    let world = running();
+    let mut facts = world.facts();
+    facts.backup = None;
+    facts.backup_unreadable = Some("failed to get KubeDirectorStatusBackup shop/db: forbidden".to_owned());
+    let plan = world.plan_for(facts);
+    let changes: Vec<String> = plan.changes.iter().map(ToString::to_string).collect();
+    assert_eq!(changes, ["patch status of KubeDirectorCluster shop/db to say how it stands"]);
+    assert_eq!(plan.next_check, Some(world.settings.retry));
+}

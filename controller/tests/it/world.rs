@@ -244,6 +244,7 @@ impl World {
             app: self.one("KubeDirectorApp", cluster["spec"]["app"].as_str().unwrap_or_default()),
             config: self.get("KubeDirectorConfig", "kd-global-config").map(|config| parse(&config["spec"])),
             backup: self.one("KubeDirectorStatusBackup", CLUSTER),
+            backup_unreadable: None,
             sets: self.parsed("StatefulSet"),
             services: self.parsed("Service"),
             pods: self.parsed("Pod"),
@@ -256,8 +257,12 @@ impl World {
     }
 
     pub(crate) fn plan(&self) -> Plan {
+        self.plan_for(self.facts())
+    }
+
+    pub(crate) fn plan_for(&self, facts: ClusterFacts) -> Plan {
         let now = Timestamp::from_second(self.clock).expect("a time");
-        decide(&Observed::Cluster(Box::new(self.facts())), &self.settings, now)
+        decide(&Observed::Cluster(Box::new(facts)), &self.settings, now)
     }
 
     pub(crate) fn apply(&mut self, change: &Change) -> Result<(), String> {

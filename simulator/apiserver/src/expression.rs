@@ -11,7 +11,9 @@ use cel::common::value::Val;
 use cel::{Context, Env, ExecutionError, Value as Cel};
 use serde_json::Value;
 
+pub(crate) mod check;
 pub mod library;
+mod literals;
 pub mod rules;
 pub mod values;
 
@@ -19,12 +21,18 @@ pub mod values;
 const MAX_SOURCE: usize = 256 * 1024;
 
 /// A compiled expression. Immutable and shared: forks and threads may evaluate it at the same time.
-#[derive(Debug)]
 pub struct Program {
     source: String,
     program: cel::Program,
+    environment: Arc<Env>,
     /// The declared variables that it mentions; nothing else is converted for an evaluation.
     mentions: Vec<String>,
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Program").field(&self.source).finish()
+    }
 }
 
 /// An expression that does not compile: the message as upstream's compiler prints it.
@@ -43,16 +51,30 @@ impl Program {
     /// # Errors
     /// Syntax errors and references to anything unknown, with place and excerpt.
     pub fn compile(source: &str, vars: &[&str]) -> Result<Self, CompileError> {
+        Self::compile_in(Arc::clone(environment()), source, vars)
+    }
+
+    /// Compiles an expression that may build objects: `Object{...}` and `JSONPatch{...}`.
+    ///
+    /// # Errors
+    /// As [`Self::compile`].
+    pub fn compile_literal(source: &str, vars: &[&str]) -> Result<Self, CompileError> {
+        let mut environment = new_environment();
+        literals::declare(&mut environment, source);
+        Self::compile_in(Arc::new(environment), source, vars)
+    }
+
+    fn compile_in(environment: Arc<Env>, source: &str, vars: &[&str]) -> Result<Self, CompileError> {
         if source.len() > MAX_SOURCE {
             return Err(CompileError(format!("expression is longer than {MAX_SOURCE} bytes")));
         }
-        let program = environment().compile(source).map_err(|errors| CompileError(excerpts(source, &errors)))?;
+        let program = environment.compile(source).map_err(|errors| CompileError(excerpts(source, &errors)))?;
         let mentions = {
             let references = program.references();
             let known = |name: &&str| vars.contains(name);
             references.variables().into_iter().filter(known).map(str::to_owned).collect()
         };
-        Ok(Self { source: source.to_owned(), program, mentions })
+        Ok(Self { source: source.to_owned(), program, environment, mentions })
     }
 
     /// The expression as written.
@@ -82,7 +104,7 @@ impl Program {
     /// # Errors
     /// Whatever goes wrong within the expression.
     pub fn run<'v>(&self, variables: impl Iterator<Item = (&'v str, Box<dyn Val + 'v>)>) -> Result<Cel, EvalError> {
-        let mut context = Context::with_env(Arc::clone(environment()));
+        let mut context = Context::with_env(Arc::clone(&self.environment));
         for (name, value) in variables {
             context.add_variable_as_val(name, value);
         }
@@ -93,11 +115,13 @@ impl Program {
 /// The functions and types that every expression may use.
 fn environment() -> &'static Arc<Env> {
     static ENVIRONMENT: OnceLock<Arc<Env>> = OnceLock::new();
-    ENVIRONMENT.get_or_init(|| {
-        let mut env = Env::stdlib();
-        library::register(&mut env).expect("no function is declared twice: a test makes the environment");
-        Arc::new(env)
-    })
+    ENVIRONMENT.get_or_init(|| Arc::new(new_environment()))
+}
+
+fn new_environment() -> Env {
+    let mut env = Env::stdlib();
+    library::register(&mut env).expect("no function is declared twice: a test makes the environment");
+    env
 }
 
 /// Errors with place and excerpt, as cel-go prints them.
@@ -153,6 +177,27 @@ mod tests {
         for (source, expected) in cases {
             let program = Program::compile(source, &["object"]).expect(source);
             assert_eq!(program.evaluate(&[("object", &object)]), Ok(expected), "{source}");
+        }
+    }
+
+    #[test]
+    fn the_functions_of_kubernetes_are_there() {
+        let truths = [
+            "quantity('1.5Gi').isGreaterThan(quantity('1G')) && quantity('50k').asInteger() == 50000",
+            "!isQuantity('lots') && quantity('1').add(1).compareTo(quantity('2')) == 0",
+            "ip('10.0.0.1').family() == 4 && !isIP('10.0.0') && ip.isCanonical('::1') && string(ip('::1')) == '::1'",
+            "cidr('10.1.2.3/8').masked() == cidr('10.0.0.0/8') && cidr('10.0.0.0/8').containsIP('10.9.9.9')",
+            "url('https://a.example:81/b?x=1').getHost() == 'a.example:81' && url('/b').getScheme() == ''",
+            "[1, 2, 2].isSorted() && [1, 2].sum() == 3 && ['b', 'a'].min() == 'a' && [1, 2, 1].lastIndexOf(1) == 2",
+            "'abc123'.find('[0-9]+') == '123' && 'a1b2'.findAll('[0-9]') == ['1', '2']",
+            "!format.dns1123Label().validate('a-b').hasValue() && format.dns1123Label().validate('A').hasValue()",
+            "'%s has %d'.format(['a', 2]) == 'a has 2' && 'A,b'.lowerAscii().split(',') == ['a', 'b']",
+            "duration('1h') > duration('59m') && timestamp('2026-01-02T03:04:05Z').getFullYear() == 2026",
+            "[1, 2, 3].slice(0, 2) == [1, 2] && {'a': 1}.exists(k, k == 'a')",
+        ];
+        for source in truths {
+            let program = Program::compile(source, &[]).expect(source);
+            assert_eq!(program.evaluate(&[]), Ok(json!(true)), "{source}");
         }
     }
 

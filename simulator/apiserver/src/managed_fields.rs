@@ -191,6 +191,16 @@ fn unowned() -> &'static FieldSet {
     &UNOWNED
 }
 
+/// An object with everything that `fields` sets, merged as server-side apply merges; nobody comes to own
+/// anything.
+///
+/// # Errors
+/// An item of a keyed list that has no key.
+pub fn merged(resource: &Resource, object: &Value, fields: &Value) -> Result<Value, String> {
+    let root = types::Type::of_kind(&resource.schema, resource.is_custom());
+    merge::merge(&root, Some(object), Some(fields)).map(Option::unwrap_or_default)
+}
+
 /// Brings `metadata.managedFields` of `new` up to date after a create (`live` is `None`), update or
 /// patch, before admission sees the object.
 ///

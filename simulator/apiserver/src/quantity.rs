@@ -65,6 +65,13 @@ impl Quantity {
         i64::try_from(self.nanos.div_euclid(NANO) + i128::from(self.nanos.rem_euclid(NANO) != 0)).unwrap_or(i64::MAX)
     }
 
+    /// The nearest floating-point number.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "an approximation is what is asked for")]
+    pub fn approximate(self) -> f64 {
+        self.nanos as f64 / NANO as f64
+    }
+
     /// Is it a whole number?
     #[must_use]
     pub fn is_whole(self) -> bool {

@@ -258,6 +258,11 @@ impl SchemaSet {
 }
 
 impl SchemaRef {
+    /// The number of the place in its set.
+    pub(crate) fn id(&self) -> u32 {
+        self.id
+    }
+
     fn at(&self, id: u32) -> Self {
         Self { set: Arc::clone(&self.set), id }
     }

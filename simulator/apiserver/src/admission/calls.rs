@@ -96,6 +96,9 @@ impl Mutating {
     pub(super) fn begin(&mut self, attributes: &mut Attributes, context: &mut Context<'_>) -> Result<Step, ApiError> {
         plugins::mutate(attributes, context)?;
         if !attributes.configures_admission() {
+            let before = attributes.object.clone();
+            policies::mutating::mutate(attributes, self.second_round, context)?;
+            self.changed |= before != attributes.object;
             self.webhooks = Arc::clone(context.configurations.mutating());
         }
         if self.second_round && self.output != attributes.object {
@@ -212,7 +215,7 @@ impl Validating {
     ) -> Result<Step, ApiError> {
         plugins::validate(attributes, warnings, context)?;
         if !attributes.configures_admission() {
-            policies::validate(attributes, warnings, context)?;
+            policies::validating::validate(attributes, warnings, context)?;
             for webhook in context.configurations.validating().iter() {
                 if let Some(matched) = webhook.wants(attributes, context)? {
                     self.pending.push((Arc::clone(webhook), matched));

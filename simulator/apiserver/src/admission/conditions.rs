@@ -28,6 +28,12 @@ impl Expression {
         Self { text: text.to_owned(), program }
     }
 
+    /// An expression that may build objects: `Object{...}`, `JSONPatch{...}`.
+    pub(super) fn compile_literal(text: &str) -> Self {
+        let program = Program::compile_literal(text, &VARIABLES).map_err(|error| error.to_string());
+        Self { text: text.to_owned(), program }
+    }
+
     /// The text without blanks around it.
     pub(super) fn text(&self) -> &str {
         self.text.trim()

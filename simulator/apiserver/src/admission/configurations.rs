@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::policies::{Binding, Policy};
+use super::policies::{Binding, mutating, validating};
 use super::webhooks::Webhook;
 use crate::object::{Object, ObjectExt};
 use crate::resource::GroupResource;
@@ -18,8 +18,36 @@ const GROUP: &str = "admissionregistration.k8s.io";
 pub struct Configurations {
     mutating: Webhooks,
     validating: Webhooks,
-    policies: BTreeMap<String, Arc<Policy>>,
+    validating_policies: Policies<validating::Policy>,
+    mutating_policies: Policies<mutating::Policy>,
+}
+
+/// Policies of one kind and their bindings, by name.
+#[derive(Debug)]
+struct Policies<P> {
+    policies: BTreeMap<String, Arc<P>>,
     bindings: BTreeMap<String, Arc<Binding>>,
+}
+
+impl<P> Default for Policies<P> {
+    fn default() -> Self {
+        Self { policies: BTreeMap::new(), bindings: BTreeMap::new() }
+    }
+}
+
+impl<P> Clone for Policies<P> {
+    fn clone(&self) -> Self {
+        Self { policies: self.policies.clone(), bindings: self.bindings.clone() }
+    }
+}
+
+impl<P> Policies<P> {
+    /// Each policy with its bindings.
+    fn bound(&self) -> impl Iterator<Item = (&Arc<P>, impl Iterator<Item = &Arc<Binding>>)> {
+        self.policies
+            .iter()
+            .map(|(name, policy)| (policy, self.bindings.values().filter(move |binding| binding.policy_name() == name)))
+    }
 }
 
 /// The webhooks of one kind of configuration.
@@ -66,8 +94,18 @@ impl Configurations {
         match &*resource.resource {
             "mutatingwebhookconfigurations" => self.mutating.set(object, kept),
             "validatingwebhookconfigurations" => self.validating.set(object, kept),
-            "validatingadmissionpolicies" => set(&mut self.policies, object, kept, Policy::compile),
-            "validatingadmissionpolicybindings" => set(&mut self.bindings, object, kept, Binding::read),
+            "validatingadmissionpolicies" => {
+                set(&mut self.validating_policies.policies, object, kept, validating::Policy::compile);
+            }
+            "validatingadmissionpolicybindings" => {
+                set(&mut self.validating_policies.bindings, object, kept, Binding::read);
+            }
+            "mutatingadmissionpolicies" => {
+                set(&mut self.mutating_policies.policies, object, kept, mutating::Policy::compile);
+            }
+            "mutatingadmissionpolicybindings" => {
+                set(&mut self.mutating_policies.bindings, object, kept, Binding::read);
+            }
             _ => {}
         }
     }
@@ -82,11 +120,18 @@ impl Configurations {
         &self.validating.in_order
     }
 
-    /// Policies by name, each with its bindings by name.
-    pub(super) fn policies(&self) -> impl Iterator<Item = (&Arc<Policy>, impl Iterator<Item = &Arc<Binding>>)> {
-        self.policies
-            .iter()
-            .map(|(name, policy)| (policy, self.bindings.values().filter(move |binding| binding.policy_name() == name)))
+    /// Validating policies by name, each with its bindings by name.
+    pub(super) fn validating_policies(
+        &self,
+    ) -> impl Iterator<Item = (&Arc<validating::Policy>, impl Iterator<Item = &Arc<Binding>>)> {
+        self.validating_policies.bound()
+    }
+
+    /// Mutating policies by name, each with its bindings by name.
+    pub(super) fn mutating_policies(
+        &self,
+    ) -> impl Iterator<Item = (&Arc<mutating::Policy>, impl Iterator<Item = &Arc<Binding>>)> {
+        self.mutating_policies.bound()
     }
 }
 

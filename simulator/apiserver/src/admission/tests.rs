@@ -376,6 +376,46 @@ fn a_policy_denies_warns_or_is_not_bound() {
 }
 
 #[test]
+fn a_mutating_policy_merges_or_patches() {
+    let policy = |mutation: Value| {
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
+            "metadata": {"name": "p"}, "spec": {
+                "variables": [{"name": "name", "expression": "object.metadata.name"}],
+                "matchConstraints": {"resourceRules": [{"operations": ["CREATE"], "apiGroups": [""],
+                    "apiVersions": ["v1"], "resources": ["pods"]}]},
+                "mutations": [mutation]}})
+    };
+    let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": "b"}, "spec": {"policyName": "p"}});
+    let apply =
+        |expression: &str| json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}});
+    let patch = |expression: &str| json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}});
+    let spec = || pod(json!({"containers": [{"name": "c"}]}));
+    for (mutation, pointer, value) in [
+        (
+            apply(
+                "Object{metadata: Object.metadata{labels: {'of': variables.name}}, spec: Object.spec{containers: \
+                 [Object.spec.containers{name: 'side', image: 'i'}]}}",
+            ),
+            "/spec/containers",
+            json!([{"name": "c"}, {"name": "side", "image": "i"}]),
+        ),
+        (
+            patch("[JSONPatch{op: 'add', path: '/metadata/labels', value: {'a': 'b'}}]"),
+            "/metadata/labels",
+            json!({"a": "b"}),
+        ),
+    ] {
+        let made = Cluster::with(&[policy(mutation.clone()), binding.clone()]).mutate(create(spec())).unwrap();
+        assert_eq!(made.pointer(pointer), Some(&value), "{mutation}");
+    }
+    let failing = policy(patch("[JSONPatch{op: 'remove', path: '/spec/none'}]"));
+    let error = Cluster::with(&[failing, binding]).mutate(create(spec())).unwrap_err();
+    assert_eq!(error.code, 422);
+    assert!(error.message.contains("policy 'p' with binding 'b' denied request: JSON Patch: error in remove"));
+}
+
+#[test]
 fn nothing_is_created_in_a_namespace_that_is_missing_or_going() {
     let going = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"},
         "status": {"phase": "Terminating"}});

@@ -20,8 +20,8 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 const UNSUPPORTED: [&str; 7] =
     ["$ref", "additionalItems", "definitions", "dependencies", "id", "patternProperties", "$schema"];
 
-/// Everything wrong with the schema of `version`; `old` is the schema that it replaces.
-pub(super) fn validate(version: &Value, old: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
+/// Everything wrong with the schema of `version`.
+pub(super) fn validate(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let schema = &version["schema"]["openAPIV3Schema"];
     if !schema.is_object() {
         return;
@@ -39,7 +39,7 @@ pub(super) fn validate(version: &Value, old: Option<&Value>, path: &str, errors:
         check.defaults(schema, path);
     }
     if check.errors.is_empty() {
-        super::validations::validate(schema, old, path, &mut check.errors);
+        super::validations::validate(schema, path, &mut check.errors);
     }
     errors.append(&mut check.errors);
 }

@@ -31,7 +31,7 @@ pub fn validate(object: &Value, errors: &mut Vec<FieldError>) {
         let detail = "must be spec.names.plural+\".\"+spec.group";
         errors.push(FieldError::invalid("metadata.name", &object.name().into(), detail));
     }
-    validate_spec(spec, None, errors);
+    validate_spec(spec, errors);
     validate_status(object, errors);
     if is_protected(text(&spec["group"])) {
         validate_approval(object, errors);
@@ -42,7 +42,7 @@ pub fn validate(object: &Value, errors: &mut Vec<FieldError>) {
 /// Everything wrong with a change of a definition.
 pub fn validate_update(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     let (spec, before) = (&new["spec"], &old["spec"]);
-    validate_spec(spec, Some(before), errors);
+    validate_spec(spec, errors);
     let mut immutable = |pointer: &str| {
         let (value, before) = (spec.pointer(pointer), before.pointer(pointer));
         if value != before {
@@ -138,7 +138,7 @@ fn versions_error(common: &Common, versions: &[Value], detail: &str) -> FieldErr
     }
 }
 
-fn validate_spec(spec: &Value, before: Option<&Value>, errors: &mut Vec<FieldError>) {
+fn validate_spec(spec: &Value, errors: &mut Vec<FieldError>) {
     let versions = list(&spec["versions"]);
     let common = Common::of(versions);
     for (index, version) in versions.iter().enumerate() {
@@ -154,10 +154,8 @@ fn validate_spec(spec: &Value, before: Option<&Value>, errors: &mut Vec<FieldErr
         unique &= names.insert(text(&version["name"]));
         let path = format!("spec.versions[{index}]");
         errors.extend(invalid(format!("{path}.name"), &version["name"], &label_1035(text(&version["name"]))));
-        let old = before.and_then(|before| list(&before["versions"]).iter().find(|old| old["name"] == version["name"]));
         if !common.schema {
-            let old = old.map(|old| &old["schema"]["openAPIV3Schema"]);
-            structural::validate(version, old, &format!("{path}.schema.openAPIV3Schema"), errors);
+            structural::validate(version, &format!("{path}.schema.openAPIV3Schema"), errors);
         }
         validate_parts(version, &common, false, &path, errors);
     }
@@ -179,8 +177,7 @@ fn validate_spec(spec: &Value, before: Option<&Value>, errors: &mut Vec<FieldErr
     validate_names(&spec["names"], "spec.names", errors);
     if let Some(first) = versions.first() {
         if common.schema {
-            let old = before.map(|before| &before["versions"][0]["schema"]["openAPIV3Schema"]);
-            structural::validate(first, old, "spec.validation.openAPIV3Schema", errors);
+            structural::validate(first, "spec.validation.openAPIV3Schema", errors);
         }
         validate_parts(first, &common, true, "spec", errors);
     }
