@@ -5,6 +5,8 @@
 //! curl -H 'Authorization: Bearer admin' http://127.0.0.1:8001/api/v1/namespaces
 //! ```
 //!
+//! `--controllers` takes `*`, `none` or names of control loops; `--node on` adds the node stand-in.
+//!
 //! Tokens: `admin` is in `system:masters`, `devtoken` is a user without rights.
 
 use std::net::Ipv4Addr;
@@ -16,11 +18,11 @@ use rewake_apiserver::host::webhooks::Https;
 use rewake_apiserver::host::{Host, Parts};
 use rewake_apiserver::http::authenticate::Tokens;
 use rewake_apiserver::request::User;
-use rewake_apiserver::serve;
+use rewake_apiserver::{loops, serve};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut port = 0;
+    let (mut port, mut controllers, mut node) = (0, "none".to_owned(), false);
     let mut tokens = Tokens::default();
     tokens.insert("admin", User { uid: "admin".to_owned(), ..User::admin("admin") });
     tokens.insert("devtoken", User { name: "dev".to_owned(), ..User::default() });
@@ -30,11 +32,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let value = arguments.next().ok_or_else(|| format!("{flag} needs a value"))?;
         match flag.as_str() {
             "--port" => port = value.parse()?,
+            "--controllers" => controllers = value,
+            "--node" => node = value == "on",
             "--token-file" => tokens = Tokens::parse(&std::fs::read_to_string(value)?)?,
             other => return Err(format!("unknown flag {other}").into()),
         }
     }
-    let parts = Parts { config, webhooks: Arc::new(Https), pods: None };
+    let mut loops = loops::select(&controllers).map_err(|name| format!("unknown control loop {name}"))?;
+    if node {
+        loops.push(loops::node());
+    }
+    let parts = Parts { config, loops, webhooks: Arc::new(Https), pods: None };
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
     println!("http://{}", listener.local_addr()?);
     serve::serve_http(listener, Host::start(parts), tokens, std::future::pending()).await?;

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 use crate::control_plane::{Config, ControlPlane, Progress, WebhookAnswer, WebhookCall};
 use crate::http::connect::PodExec;
+use crate::loops::ControlLoop;
 use crate::request::{Request, Response};
 use crate::resource::GroupResource;
 use crate::store::Revision;
@@ -90,6 +91,8 @@ struct Plane {
 pub struct Parts {
     /// Settings of the control plane.
     pub config: Config,
+    /// Control loops to run, beside those of the API server itself.
+    pub loops: Vec<Box<dyn ControlLoop>>,
     /// Who calls webhooks.
     pub webhooks: Arc<dyn CallWebhook>,
     /// Who runs commands in containers.
@@ -104,7 +107,10 @@ impl Host {
     #[must_use]
     pub fn start(parts: Parts) -> Self {
         let epoch = (Timestamp::now(), Instant::now());
-        let plane = ControlPlane::new(&parts.config, epoch.0);
+        let mut plane = ControlPlane::new(&parts.config, epoch.0);
+        for control_loop in parts.loops {
+            plane.add_loop(control_loop, epoch.0);
+        }
         let seen = plane.view().store().revision();
         let host = Self {
             inner: Arc::new(Inner {

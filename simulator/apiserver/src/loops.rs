@@ -46,6 +46,29 @@ pub trait ControlLoop: Send + Sync {
     fn fork(&self) -> Box<dyn ControlLoop>;
 }
 
+/// The loops that a list of names asks for, as `--controllers` of kube-controller-manager reads it:
+/// `*` is every standard loop, `NAME` one of them, `-NAME` takes one away; `none` is the empty list.
+///
+/// # Errors
+/// The first name that is not known.
+pub fn select(controllers: &str) -> Result<Vec<Box<dyn ControlLoop>>, String> {
+    let names: Vec<&str> = controllers.split(',').map(str::trim).filter(|name| !matches!(*name, "" | "none")).collect();
+    let mut loops = standard();
+    if let Some(unknown) = names
+        .iter()
+        .map(|name| name.trim_start_matches('-'))
+        .find(|name| *name != "*" && !loops.iter().any(|known| known.name() == *name))
+    {
+        return Err(unknown.to_owned());
+    }
+    loops.retain(|control_loop| {
+        let name = control_loop.name();
+        let wanted = names.contains(&"*") || names.contains(&name);
+        wanted && !names.iter().any(|without| without.strip_prefix('-') == Some(name))
+    });
+    Ok(loops)
+}
+
 /// What a loop wants done for one item.
 #[derive(Clone, Debug, Default)]
 pub struct Work {

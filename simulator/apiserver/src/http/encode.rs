@@ -1,5 +1,6 @@
 //! Answers to bytes: JSON, YAML, Tables, partial metadata, watch events, `Warning` headers.
 
+use std::borrow::Cow;
 use std::io;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -81,8 +82,8 @@ impl Encoder {
                 Err(error) => self.body(error.code, &error.to_status()),
             },
         };
-        for warning in &response.warnings {
-            if let Some(value) = warning_header(warning) {
+        for warning in bounded(&response.warnings) {
+            if let Some(value) = warning_header(&warning) {
                 out.headers_mut().append(WARNING, value);
             }
         }
@@ -243,6 +244,32 @@ fn json_line(value: &impl Serialize) -> Bytes {
     bytes.freeze()
 }
 
+/// Characters of all warnings of an answer, before each is cut.
+const WARNINGS_CHARS_MAX: usize = 4 * 1024;
+/// Characters of one warning, where they are cut.
+const WARNING_CHARS_MAX: usize = 256;
+
+/// The warnings that are sent: each once, and cut when they are too long together
+/// (`k8s.io/apiserver/pkg/endpoints/filters/warning.go`).
+fn bounded(warnings: &[String]) -> Vec<Cow<'_, str>> {
+    let mut sent: Vec<Cow<'_, str>> = Vec::new();
+    for warning in warnings.iter().filter(|warning| !warning.is_empty()) {
+        if !sent.iter().any(|other| other == warning) {
+            sent.push(Cow::Borrowed(warning));
+        }
+    }
+    let count = |warnings: &[Cow<'_, str>]| -> usize { warnings.iter().map(|warning| warning.chars().count()).sum() };
+    if count(&sent) > WARNINGS_CHARS_MAX {
+        for warning in &mut sent {
+            *warning = Cow::Owned(warning.chars().take(WARNING_CHARS_MAX).collect());
+        }
+        while sent.len() > 1 && count(&sent[..sent.len() - 1]) >= WARNINGS_CHARS_MAX {
+            sent.pop();
+        }
+    }
+    sent
+}
+
 /// `299 - "text"`, quotes and backslashes escaped (`k8s.io/apimachinery/pkg/util/net/http.go`).
 fn warning_header(text: &str) -> Option<HeaderValue> {
     let mut quoted = String::with_capacity(text.len() + 8);
@@ -274,6 +301,15 @@ pub fn go_kind(group: &str, kind: &str, custom: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn warnings_are_sent_once_and_within_bounds() {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        assert_eq!(bounded(&texts(&["a", "", "b", "a"])), ["a", "b"]);
+        let long: Vec<String> = (0..30).map(|n| format!("{n:02}{}", "x".repeat(400))).collect();
+        let sent = bounded(&long);
+        assert_eq!((sent.len(), sent[0].len()), (16, 256));
+    }
 
     #[test]
     fn a_warning_is_quoted_for_the_header() {
