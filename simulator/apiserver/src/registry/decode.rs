@@ -12,6 +12,7 @@ use crate::object::{ObjectExt, metadata_mut};
 use crate::request::Body;
 use crate::resource::{GroupVersionKind, Resource, api_version, split_api_version};
 use crate::schema::json::{self, Document};
+use crate::schema::yaml;
 use crate::{builtin, definitions, schema};
 
 /// An object as upstream's decoder leaves it.
@@ -114,34 +115,35 @@ fn parse_bytes(kind: &str, content_type: &str, bytes: Bytes) -> Result<(Document
     let unrecognised = |why: String| {
         ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why}"))
     };
+    let unparsed =
+        |why: &str| unrecognised(format!("couldn't get version/kind; json parse error: {why} ({})", excerpt(&bytes)));
     match media_type(content_type).as_ref() {
-        "" | "application/json" => match json::read(&bytes) {
-            Ok(parsed) => match &parsed.value {
-                Value::Object(_) => Ok((parsed, bytes)),
-                Value::Null => Ok((Document { value: Value::Object(serde_json::Map::new()), ..parsed }, bytes)),
-                other => {
-                    let why = not_an_object(other);
-                    Err(unrecognised(format!(
-                        "couldn't get version/kind; json parse error: {why} ({})",
-                        excerpt(&bytes)
-                    )))
-                }
-            },
-            Err(why) => {
-                Err(unrecognised(format!("couldn't get version/kind; json parse error: {why} ({})", excerpt(&bytes))))
-            }
-        },
-        "application/yaml" => match serde_yaml::from_slice::<Value>(&bytes) {
-            Ok(value) => Ok((Document { value, duplicates: Vec::new() }, bytes)),
-            Err(_) => {
-                Err(unrecognised(format!("yaml: line 1: did not find expected node content ({})", excerpt(&bytes))))
-            }
-        },
+        "" | "application/json" => {
+            let parsed = json::read(&bytes).map_err(|why| unparsed(&why))?;
+            Ok((whole(parsed).map_err(|why| unparsed(&why))?, bytes))
+        }
+        "application/yaml" => {
+            let parsed = yaml::read(&bytes).map_err(|why| unrecognised(format!("{why} ({})", excerpt(&bytes))))?;
+            Ok((whole(parsed).map_err(|why| unparsed(&why))?, bytes))
+        }
+        "application/vnd.kubernetes.protobuf" => Err(unrecognised(format!(
+            "provided data does not appear to be a protobuf message that is served here ({})",
+            excerpt(&bytes)
+        ))),
         _ => Err(unsupported_media_type(&[
             "application/json",
             "application/yaml",
             "application/vnd.kubernetes.protobuf",
         ])),
+    }
+}
+
+/// A body that is an object; null is an empty one.
+fn whole(parsed: Document) -> Result<Document, String> {
+    match &parsed.value {
+        Value::Object(_) => Ok(parsed),
+        Value::Null => Ok(Document { value: Value::Object(serde_json::Map::new()), ..parsed }),
+        other => Err(not_an_object(other)),
     }
 }
 
@@ -340,9 +342,7 @@ pub(crate) fn delete_options(content_type: &str, bytes: &Bytes) -> Result<Value,
                 .map_err(|why| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}")))?;
             parsed.value
         }
-        "application/yaml" => {
-            serde_yaml::from_slice(bytes).map_err(|error| ApiError::bad_request(error.to_string()))?
-        }
+        "application/yaml" => yaml::read(bytes).map_err(ApiError::bad_request)?.value,
         _ => return Err(unsupported_media_type(&accepted)),
     };
     let (version, kind) = (value.api_version(), value.kind());
