@@ -274,13 +274,18 @@ pub fn safeguard_off<'a>(scenario: &'a Scenario, case: &Case) -> Option<&'a str>
     case.variant.and_then(|variant| scenario.variants.get(variant)).map(|variant| variant.without.as_str())
 }
 
-/// Runs a future on a runtime of its own: one thread, so one order.
+/// A runtime of one thread, so that there is one order.
 ///
 /// # Panics
 /// When the operating system cannot give the runtime what it needs.
+#[must_use]
+pub fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime for one thread")
+}
+
+/// Runs a future on a runtime of its own.
 pub fn on_runtime<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime for one thread");
-    runtime.block_on(future)
+    runtime().block_on(future)
 }
 
 fn report_of(scenario: &Scenario, outcome: Outcome, plan: &Plan, keep_trace: bool) -> (Report, String) {

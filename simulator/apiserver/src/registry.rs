@@ -80,6 +80,11 @@ pub(crate) enum Next {
 /// Runs a request until it is answered or waits for a webhook.
 pub(crate) fn begin(state: &mut State, request: Request, now: Timestamp) -> Progress {
     let verb = request.verb;
+    if verb != Verb::Watch
+        && let Err(error) = options::check_timeout(&request.options)
+    {
+        return Progress::Done(error.into());
+    }
     let answer = match verb {
         Verb::Get => read::get(state, &request).map(Next::Done),
         Verb::List => list::list(state, &request).map(Next::Done),

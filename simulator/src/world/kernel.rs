@@ -75,7 +75,8 @@ pub fn epoch() -> Timestamp {
 
 /// Every control loop of a simulated cluster, the node stand-in included.
 pub(super) fn loops() -> Vec<Box<dyn ControlLoop>> {
-    let mut loops = rewake_apiserver::loops::standard();
+    let mut loops = rewake_apiserver::loops::server();
+    loops.extend(rewake_apiserver::loops::standard());
     loops.push(rewake_apiserver::loops::node());
     loops
 }

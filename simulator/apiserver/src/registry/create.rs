@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::scope::Scope;
 use super::state::State;
-use super::{Next, Write, answer, decode, kinds};
+use super::{Next, Write, answer, custom, decode, kinds};
 use crate::access;
 use crate::admission::{Attributes, Chain, Operation};
 use crate::builtin;
@@ -46,7 +46,7 @@ pub(crate) fn begin(state: &mut State, request: Request, now: Timestamp) -> Resu
     scope.warnings.extend(decoded.warnings);
     let mut object = decoded.object;
     decode::match_namespace(&scope.resource, &scope.namespace, &mut object)?;
-    super::custom::check_open(&scope.resource, object.name())?;
+    custom::check_open(&scope.resource, object.name())?;
     if access::reviews::is_review(&scope.resource.group_resource) {
         let answered = access::reviews::answer(
             &state.store,
@@ -134,8 +134,9 @@ pub(crate) fn prepare(
     let resource = Arc::clone(&scope.resource);
     let mut context = state.strategy_context(&resource, &scope.subresource, now);
     strategy.prepare_for_create(new, &mut context)?;
+    decode::canonical(&resource, new)?;
     let mut errors = strategy.validate(new, &context);
-    errors.extend(super::custom::validate(&resource, new, None));
+    errors.extend(custom::validate(&resource, new, None));
     refuse(&scope, new.name(), &errors)?;
     let attributes = scope.attributes(Operation::Create, Some(Arc::clone(&object)), None);
     let validated = Validated { scope, object, generated_name };
@@ -197,7 +198,7 @@ pub(crate) fn admitted(state: &mut State, validated: Validated, _now: Timestamp)
     if scope.options.dry_run {
         return Ok(Next::Done(answer(201, object, scope.warnings)));
     }
-    let stored = super::update::to_storage(state, &scope, object);
+    let stored = kinds::to_storage(&state.kinds, object, &scope.resource);
     let committed = state.commit(of, Change::Put(stored), &scope.by);
     let shown = kinds::to_version(&committed, &scope.resource);
     Ok(Next::Done(answer(201, shown, scope.warnings)))

@@ -11,19 +11,15 @@ use crate::error::{ApiError, FieldError};
 use crate::object::{ObjectExt, metadata_mut};
 use crate::request::Body;
 use crate::resource::{GroupVersionKind, Resource, api_version, split_api_version};
-use crate::schema;
+use crate::schema::json::{self, Document};
+use crate::schema::yaml;
+use crate::{builtin, definitions, schema};
 
 /// An object as upstream's decoder leaves it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Decoded {
     pub(crate) object: Value,
     pub(crate) warnings: Vec<String>,
-}
-
-/// Body as JSON, with what the strict decoder minds.
-struct Parsed {
-    value: Value,
-    duplicates: Vec<String>,
 }
 
 /// Decodes, defaults and checks the identity of the object in a body.
@@ -73,16 +69,26 @@ pub(crate) fn settle_noting(
 ) -> Result<(), String> {
     let own = *kind == resource.kind;
     let decoded = if own && resource.is_custom() {
-        crate::definitions::decode(object, &resource.schema)?
+        definitions::decode(object, &resource.schema)?
     } else if own {
-        schema::typed::decode(object, &resource.schema)?
+        let decoded = schema::typed::decode(object, &resource.schema)?;
+        builtin::strategy(resource).default(object);
+        decoded
     } else {
         let spoken = schema::builtin::schema(kind);
         spoken.map(|spoken| schema::typed::decode(object, &spoken)).transpose()?.unwrap_or_default()
     };
     minded.extend(decoded.unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
-    if own {
-        crate::builtin::strategy(resource).default(object);
+    Ok(())
+}
+
+/// Brings what strategies and defaults have written into the form that upstream's types write.
+///
+/// # Errors
+/// 500 when our own additions do not fit the kind's types.
+pub(crate) fn canonical(resource: &Resource, object: &mut Value) -> Result<(), ApiError> {
+    if !resource.is_custom() {
+        schema::typed::decode(object, &resource.schema).map_err(ApiError::internal)?;
     }
     Ok(())
 }
@@ -97,46 +103,47 @@ pub(crate) fn settle(resource: &Resource, kind: &GroupVersionKind, mut object: V
 }
 
 /// A body as JSON, whatever its encoding; with the bytes, for messages.
-fn parse(kind: &str, body: Body) -> Result<(Parsed, Bytes), ApiError> {
+fn parse(kind: &str, body: Body) -> Result<(Document, Bytes), ApiError> {
     match body {
-        Body::Json { value, .. } => Ok((Parsed { value, duplicates: Vec::new() }, Bytes::new())),
+        Body::Json { value, .. } => Ok((Document { value, duplicates: Vec::new() }, Bytes::new())),
         Body::Empty => parse_bytes(kind, "application/json", Bytes::new()),
         Body::Bytes { content_type, bytes } => parse_bytes(kind, &content_type, bytes),
     }
 }
 
-fn parse_bytes(kind: &str, content_type: &str, bytes: Bytes) -> Result<(Parsed, Bytes), ApiError> {
+fn parse_bytes(kind: &str, content_type: &str, bytes: Bytes) -> Result<(Document, Bytes), ApiError> {
     let unrecognised = |why: String| {
         ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why}"))
     };
+    let unparsed =
+        |why: &str| unrecognised(format!("couldn't get version/kind; json parse error: {why} ({})", excerpt(&bytes)));
     match media_type(content_type).as_ref() {
-        "" | "application/json" => match read_json(&bytes) {
-            Ok(parsed) => match &parsed.value {
-                Value::Object(_) => Ok((parsed, bytes)),
-                Value::Null => Ok((Parsed { value: Value::Object(serde_json::Map::new()), ..parsed }, bytes)),
-                other => {
-                    let why = not_an_object(other);
-                    Err(unrecognised(format!(
-                        "couldn't get version/kind; json parse error: {why} ({})",
-                        excerpt(&bytes)
-                    )))
-                }
-            },
-            Err(why) => {
-                Err(unrecognised(format!("couldn't get version/kind; json parse error: {why} ({})", excerpt(&bytes))))
-            }
-        },
-        "application/yaml" => match serde_yaml::from_slice::<Value>(&bytes) {
-            Ok(value) => Ok((Parsed { value, duplicates: Vec::new() }, bytes)),
-            Err(_) => {
-                Err(unrecognised(format!("yaml: line 1: did not find expected node content ({})", excerpt(&bytes))))
-            }
-        },
+        "" | "application/json" => {
+            let parsed = json::read(&bytes).map_err(|why| unparsed(&why))?;
+            Ok((whole(parsed).map_err(|why| unparsed(&why))?, bytes))
+        }
+        "application/yaml" => {
+            let parsed = yaml::read(&bytes).map_err(|why| unrecognised(format!("{why} ({})", excerpt(&bytes))))?;
+            Ok((whole(parsed).map_err(|why| unparsed(&why))?, bytes))
+        }
+        "application/vnd.kubernetes.protobuf" => Err(unrecognised(format!(
+            "provided data does not appear to be a protobuf message that is served here ({})",
+            excerpt(&bytes)
+        ))),
         _ => Err(unsupported_media_type(&[
             "application/json",
             "application/yaml",
             "application/vnd.kubernetes.protobuf",
         ])),
+    }
+}
+
+/// A body that is an object; null is an empty one.
+fn whole(parsed: Document) -> Result<Document, String> {
+    match &parsed.value {
+        Value::Object(_) => Ok(parsed),
+        Value::Null => Ok(Document { value: Value::Object(serde_json::Map::new()), ..parsed }),
+        other => Err(not_an_object(other)),
     }
 }
 
@@ -150,10 +157,6 @@ pub(crate) fn unsupported_media_type(accepted: &[&str]) -> ApiError {
             accepted.join(", ")
         ),
     )
-}
-
-fn read_json(bytes: &[u8]) -> Result<Parsed, String> {
-    schema::json::read(bytes).map(|document| Parsed { value: document.value, duplicates: document.duplicates })
 }
 
 /// A media type without parameters, in lower case.
@@ -335,13 +338,11 @@ pub(crate) fn delete_options(content_type: &str, bytes: &Bytes) -> Result<Value,
     let accepted = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
     let value = match media_type(content_type).as_ref() {
         "" | "application/json" => {
-            let parsed = read_json(bytes)
+            let parsed = json::read(bytes)
                 .map_err(|why| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}")))?;
             parsed.value
         }
-        "application/yaml" => {
-            serde_yaml::from_slice(bytes).map_err(|error| ApiError::bad_request(error.to_string()))?
-        }
+        "application/yaml" => yaml::read(bytes).map_err(ApiError::bad_request)?.value,
         _ => return Err(unsupported_media_type(&accepted)),
     };
     let (version, kind) = (value.api_version(), value.kind());

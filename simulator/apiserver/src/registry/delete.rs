@@ -278,17 +278,18 @@ fn set_collector_finalizers(
 
 /// Kinds whose deletion answers the object itself (`ReturnDeletedObject`, and Services).
 fn answers_with_object(of: &GroupResource) -> bool {
-    of.group.is_empty()
-        && matches!(
-            &*of.resource,
-            "persistentvolumeclaims"
-                | "persistentvolumes"
-                | "pods"
-                | "podtemplates"
-                | "resourcequotas"
-                | "serviceaccounts"
-                | "services"
-        )
+    &*of.group == "storage.k8s.io"
+        || of.group.is_empty()
+            && matches!(
+                &*of.resource,
+                "persistentvolumeclaims"
+                    | "persistentvolumes"
+                    | "pods"
+                    | "podtemplates"
+                    | "resourcequotas"
+                    | "serviceaccounts"
+                    | "services"
+            )
 }
 
 fn success(of: &GroupResource, removed: &Object) -> Answer {

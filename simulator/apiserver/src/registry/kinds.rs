@@ -124,16 +124,33 @@ pub(crate) fn to_version(object: &Object, resource: &Resource) -> Object {
     if resource.is_custom() {
         return crate::definitions::read(object, resource);
     }
-    if object.api_version() == resource.api_version() && object.kind() == &*resource.kind.kind {
+    let kind = &resource.kind;
+    let same_version = split_api_version(object.api_version()) == (&*kind.group, &*kind.version);
+    if same_version && object.kind() == &*kind.kind {
         return Arc::clone(object);
     }
-    if let Some(converted) = crate::builtin::convert(object, resource) {
-        return Arc::new(converted);
+    match crate::builtin::convert(object, resource) {
+        Some(converted) => Arc::new(converted),
+        None => labelled(object, kind),
     }
-    let mut converted = Value::clone(object);
-    converted["apiVersion"] = resource.api_version().into();
-    converted["kind"] = (*resource.kind.kind).into();
-    Arc::new(converted)
+}
+
+/// An object in the version in which its resource is stored. Custom objects change their label only:
+/// what the storage version does not know is kept, as upstream keeps it.
+pub(crate) fn to_storage(kinds: &Kinds, object: Object, resource: &Resource) -> Object {
+    match kinds.storage(&resource.group_resource) {
+        Some(storage) if storage.kind == resource.kind => object,
+        Some(storage) if storage.is_custom() => labelled(&object, &storage.kind),
+        Some(storage) => to_version(&object, storage),
+        None => object,
+    }
+}
+
+fn labelled(object: &Object, kind: &GroupVersionKind) -> Object {
+    let mut labelled = Value::clone(object);
+    labelled["apiVersion"] = kind.api_version().into();
+    labelled["kind"] = (*kind.kind).into();
+    Arc::new(labelled)
 }
 
 impl ObjectInterfaces for Kinds {
@@ -143,10 +160,10 @@ impl ObjectInterfaces for Kinds {
     }
 
     fn convert(&self, object: &Object, to: &GroupVersionKind) -> Result<Object, ApiError> {
-        let mut converted = Value::clone(object);
-        converted["apiVersion"] = to.api_version().into();
-        converted["kind"] = (*to.kind).into();
-        Ok(Arc::new(converted))
+        Ok(match self.by_kind.get(to) {
+            Some(resource) => to_version(object, resource),
+            None => labelled(object, to),
+        })
     }
 
     fn decode(&self, kind: &GroupVersionKind, object: Value) -> Result<Value, ApiError> {

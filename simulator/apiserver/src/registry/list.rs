@@ -4,7 +4,7 @@
 //! `k8s.io/apiserver/pkg/storage/{continue.go,etcd3/store.go}`.
 
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Value, json};
 
 use super::options::{integer, refuse};
@@ -14,9 +14,19 @@ use crate::error::{ApiError, Cause, Details, FieldError};
 use crate::object::Object;
 use crate::request::{Answer, Options, Request, Response};
 use crate::resource::Resource;
+use crate::schema::json;
 use crate::selector::fields::FieldSelector;
 use crate::selector::{LabelSelector, query};
 use crate::store::{Key, Objects, Revision, key};
+
+/// Base64 as Go's `RawURLEncoding`, which does not mind bits that are left over.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone)
+        .with_decode_allow_trailing_bits(true),
+);
 
 /// `labelSelector` and `fieldSelector` of a request.
 #[derive(Clone, Debug, Default)]
@@ -234,17 +244,14 @@ impl Token {
     fn encode(last: &str, revision: Revision) -> String {
         // The first key after `last`.
         let token = json!({ "v": Self::VERSION, "rv": revision.0, "start": format!("{last}\0") });
-        URL_SAFE_NO_PAD.encode(token.to_string())
+        BASE64.encode(token.to_string())
     }
 
     fn decode(token: &str, prefix: &str) -> Result<(String, Option<Revision>), ApiError> {
         let invalid =
             |why: String| ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
-        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|error| invalid(error.to_string()))?;
-        let fields: Value = serde_json::from_slice(&bytes).map_err(|_| {
-            let first = bytes.first().copied().map(char::from).unwrap_or_default();
-            invalid(format!("invalid character '{first}' looking for beginning of value"))
-        })?;
+        let bytes = BASE64.decode(token).map_err(|error| invalid(error.to_string()))?;
+        let fields = json::read(&bytes).map_err(invalid)?.value;
         let version = fields["v"].as_str().unwrap_or_default();
         if version != Self::VERSION {
             return Err(invalid(format!("server does not recognize this encoded version {version}")));

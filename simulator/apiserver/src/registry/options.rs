@@ -210,6 +210,40 @@ impl DeleteOptions {
     }
 }
 
+/// `timeout` of any request that is no watch: a duration as Go reads it.
+///
+/// # Errors
+/// 400 in upstream's words.
+pub(crate) fn check_timeout(options: &Options) -> Result<(), ApiError> {
+    let text = options.get("timeout");
+    if text.is_empty() || is_duration(text) {
+        return Ok(());
+    }
+    let message = format!("invalid timeout specified in the request URL - time: invalid duration {text:?}");
+    Err(ApiError::bad_request(message))
+}
+
+/// Is it a duration such as `1h30m` or `1.5s`?
+fn is_duration(text: &str) -> bool {
+    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if rest == "0" {
+        return true;
+    }
+    while !rest.is_empty() {
+        let unit_at = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, unit) = rest.split_at(unit_at);
+        if !number.contains(|c: char| c.is_ascii_digit()) || number.matches('.').count() > 1 {
+            return false;
+        }
+        let units = ["ns", "us", "µs", "μs", "ms", "s", "m", "h"];
+        match units.iter().find_map(|name| unit.strip_prefix(name)) {
+            Some(after) => rest = after,
+            None => return false,
+        }
+    }
+    !text.is_empty()
+}
+
 /// A number in a query.
 ///
 /// # Errors

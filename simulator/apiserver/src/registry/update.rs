@@ -159,6 +159,7 @@ pub(crate) fn mutated(
     decode::match_namespace(&resource, &scope.namespace, new)?;
     let mut context = state.strategy_context(&resource, &scope.subresource, now);
     strategy.prepare_for_update(new, &live, &mut context)?;
+    decode::canonical(&resource, new)?;
     let mut errors = strategy.validate_update(new, &live, &context);
     errors.extend(custom::validate(&resource, new, Some(&live)));
     if !errors.is_empty() {
@@ -176,6 +177,7 @@ pub(crate) fn mutated(
 fn keep_system_fields(new: &mut Value, live: &Object) {
     let old = &live["metadata"];
     let metadata = metadata_mut(new);
+    metadata.remove("selfLink");
     let mut keep = |field: &str, always: bool| {
         let is_set = metadata.get(field).is_some_and(|value| !value.is_null() && value != "");
         if let Some(value) = old.get(field)
@@ -218,12 +220,12 @@ pub(crate) fn admitted(state: &mut State, validated: Validated, now: Timestamp) 
     let of = &scope.resource.group_resource;
     if is_last_change(&scope, &object, &stored) {
         if !scope.options.dry_run {
-            let last = to_storage(state, &scope, Arc::clone(&object));
+            let last = kinds::to_storage(&state.kinds, Arc::clone(&object), &scope.resource);
             state.commit(of, Change::Remove(last), &scope.by);
         }
         return Ok(Next::Done(answer(200, lens.read(&object), scope.warnings)));
     }
-    let new = to_storage(state, &scope, object);
+    let new = kinds::to_storage(&state.kinds, object, &scope.resource);
     if same_but_version(&new, &stored) {
         let unchanged = kinds::to_version(&stored, &scope.resource);
         return Ok(Next::Done(answer(200, lens.read(&unchanged), scope.warnings)));
@@ -241,12 +243,4 @@ fn is_last_change(scope: &Scope, new: &Object, old: &Object) -> bool {
         && old["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default() == 0
         && new.finalizers().next().is_none()
         && !strategy.holds(new)
-}
-
-/// An object in the version in which its resource is stored.
-pub(crate) fn to_storage(state: &State, scope: &Scope, object: Object) -> Object {
-    match state.kinds.storage(&scope.resource.group_resource) {
-        Some(storage) => kinds::to_version(&object, storage),
-        None => object,
-    }
 }
