@@ -18,6 +18,7 @@ pub mod prune;
 pub mod structural;
 pub mod typed;
 pub mod validate;
+pub mod yaml;
 
 /// A place in a schema.
 #[derive(Clone)]

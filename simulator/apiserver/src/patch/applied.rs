@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::cannot_unmarshal;
 use crate::error::ApiError;
 use crate::request::Body;
+use crate::schema::yaml;
 
 /// Decodes an applied object.
 ///
@@ -15,8 +16,9 @@ pub fn decode(body: &Body) -> Result<Value, ApiError> {
     let value = match body {
         Body::Empty => Value::Null,
         Body::Json { value, .. } => value.clone(),
-        Body::Bytes { bytes, .. } => serde_yaml::from_slice(bytes)
-            .map_err(|error| refuse(format!("error converting YAML to JSON: {}", go_yaml_error(&error))))?,
+        Body::Bytes { bytes, .. } => {
+            yaml::read(bytes).map_err(|why| refuse(format!("error converting YAML to JSON: {why}")))?
+        }
     };
     match value {
         Value::Object(_) => Ok(value),

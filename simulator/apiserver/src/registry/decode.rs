@@ -12,6 +12,7 @@ use crate::object::{ObjectExt, metadata_mut};
 use crate::request::Body;
 use crate::resource::{GroupVersionKind, Resource, api_version, split_api_version};
 use crate::schema::json::{self, Document};
+use crate::schema::yaml;
 use crate::{builtin, definitions, schema};
 
 /// An object as upstream's decoder leaves it.
@@ -26,7 +27,7 @@ pub(crate) struct Decoded {
 /// # Errors
 /// 415 for a media type, 400 for what does not decode, 422 for a custom object of another kind.
 pub(crate) fn object(scope: &Scope, body: Body) -> Result<Decoded, ApiError> {
-    let (parsed, bytes) = parse(&scope.kind.kind, body)?;
+    let (parsed, bytes) = parse(scope, body)?;
     let mut object = parsed.value;
     identify(scope, &mut object, &bytes)?;
     finish(scope, object, parsed.duplicates)
@@ -66,6 +67,9 @@ pub(crate) fn settle_noting(
     object: &mut Value,
     minded: &mut Vec<String>,
 ) -> Result<(), String> {
+    if !object.is_object() {
+        return Err(not_an_object(object));
+    }
     let own = *kind == resource.kind;
     let decoded = if own && resource.is_custom() {
         definitions::decode(object, &resource.schema)?
@@ -101,48 +105,48 @@ pub(crate) fn settle(resource: &Resource, kind: &GroupVersionKind, mut object: V
     Ok(object)
 }
 
-/// A body as JSON, whatever its encoding; with the bytes, for messages.
-fn parse(kind: &str, body: Body) -> Result<(Document, Bytes), ApiError> {
-    match body {
-        Body::Json { value, .. } => Ok((Document { value, duplicates: Vec::new() }, Bytes::new())),
-        Body::Empty => parse_bytes(kind, "application/json", Bytes::new()),
-        Body::Bytes { content_type, bytes } => parse_bytes(kind, &content_type, bytes),
+/// A body as a JSON object, whatever its encoding; with the bytes, for messages.
+fn parse(scope: &Scope, body: Body) -> Result<(Document, Bytes), ApiError> {
+    let (kind, custom) = (&scope.kind.kind, scope.resource.is_custom());
+    let (content_type, bytes) = match body {
+        Body::Json { value, .. } => {
+            return Ok((a_map(scope, Document { value, duplicates: Vec::new() }, &[])?, Bytes::new()));
+        }
+        Body::Empty => (String::new(), Bytes::new()),
+        Body::Bytes { content_type, bytes } => (content_type, bytes),
+    };
+    let read = match media_type(&content_type).as_ref() {
+        "" | "application/json" => {
+            json::read(&bytes).map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))
+        }
+        "application/yaml" => yaml::read(&bytes).map(|value| Document { value, duplicates: Vec::new() }),
+        "application/vnd.kubernetes.protobuf" if !custom => {
+            Err("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]".to_owned())
+        }
+        _ => return Err(unsupported_media_type(&ACCEPTED)),
+    };
+    let document = read.map_err(|why| unrecognised(kind, &why, &bytes))?;
+    Ok((a_map(scope, document, &bytes)?, bytes))
+}
+
+/// Media types of bodies that are objects.
+const ACCEPTED: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+/// Refuses what is no JSON object. `null` is an empty one, as in Go.
+fn a_map(scope: &Scope, document: Document, bytes: &[u8]) -> Result<Document, ApiError> {
+    match &document.value {
+        Value::Object(_) => Ok(document),
+        Value::Null => Ok(Document { value: Value::Object(serde_json::Map::new()), ..document }),
+        other => {
+            let why = format!("couldn't get version/kind; json parse error: {}", not_an_object(other));
+            Err(unrecognised(&scope.kind.kind, &why, bytes))
+        }
     }
 }
 
-fn parse_bytes(kind: &str, content_type: &str, bytes: Bytes) -> Result<(Document, Bytes), ApiError> {
-    let unrecognised = |why: String| {
-        ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why}"))
-    };
-    match media_type(content_type).as_ref() {
-        "" | "application/json" => match json::read(&bytes) {
-            Ok(parsed) => match &parsed.value {
-                Value::Object(_) => Ok((parsed, bytes)),
-                Value::Null => Ok((Document { value: Value::Object(serde_json::Map::new()), ..parsed }, bytes)),
-                other => {
-                    let why = not_an_object(other);
-                    Err(unrecognised(format!(
-                        "couldn't get version/kind; json parse error: {why} ({})",
-                        excerpt(&bytes)
-                    )))
-                }
-            },
-            Err(why) => {
-                Err(unrecognised(format!("couldn't get version/kind; json parse error: {why} ({})", excerpt(&bytes))))
-            }
-        },
-        "application/yaml" => match serde_yaml::from_slice::<Value>(&bytes) {
-            Ok(value) => Ok((Document { value, duplicates: Vec::new() }, bytes)),
-            Err(_) => {
-                Err(unrecognised(format!("yaml: line 1: did not find expected node content ({})", excerpt(&bytes))))
-            }
-        },
-        _ => Err(unsupported_media_type(&[
-            "application/json",
-            "application/yaml",
-            "application/vnd.kubernetes.protobuf",
-        ])),
-    }
+fn unrecognised(kind: &str, why: &str, bytes: &[u8]) -> ApiError {
+    let excerpt = excerpt(bytes);
+    ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({excerpt})"))
 }
 
 /// 415.
@@ -333,17 +337,14 @@ pub(crate) fn match_name(scope: &Scope, object: &Value) -> Result<(), ApiError> 
 /// # Errors
 /// 400 when it does not decode or is something else.
 pub(crate) fn delete_options(content_type: &str, bytes: &Bytes) -> Result<Value, ApiError> {
-    let accepted = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
     let value = match media_type(content_type).as_ref() {
         "" | "application/json" => {
             let parsed = json::read(bytes)
                 .map_err(|why| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}")))?;
             parsed.value
         }
-        "application/yaml" => {
-            serde_yaml::from_slice(bytes).map_err(|error| ApiError::bad_request(error.to_string()))?
-        }
-        _ => return Err(unsupported_media_type(&accepted)),
+        "application/yaml" => yaml::read(bytes).map_err(ApiError::bad_request)?,
+        _ => return Err(unsupported_media_type(&ACCEPTED)),
     };
     let (version, kind) = (value.api_version(), value.kind());
     if !kind.is_empty() && kind != "DeleteOptions" {
