@@ -1,9 +1,11 @@
 //! Which clusters an event is about.
 //!
 //! Plain data, fed with watch events. Owned objects name their cluster in a label (also when their owner
-//! reference is lost or stale); connected objects, apps and the config are found by who mentions them.
+//! reference is lost or stale); connected objects, apps and the config are found by who mentions them. An
+//! event that changes nothing a decision looks at concerns nobody: a look costs a dozen requests.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 
 use serde_json::Value;
 
@@ -86,15 +88,19 @@ pub fn watched() -> &'static [Watched] {
 
 type Key = (String, String);
 
-/// What each cluster mentions.
+/// What each cluster mentions, and what its objects last looked like.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     clusters: BTreeMap<Key, Mentions>,
+    /// Fingerprints of owned objects, by kind, namespace and name.
+    seen: BTreeMap<(String, String, String), u64>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Mentions {
     app: String,
+    /// It is being restored: nothing is decided by its pods and claims.
+    restoring: bool,
     /// Objects of the cluster's namespace, as (kind, name).
     objects: BTreeSet<(&'static str, String)>,
 }
@@ -113,7 +119,7 @@ impl Index {
                 if event == "DELETED" {
                     self.clusters.remove(&key);
                 } else {
-                    self.clusters.insert(key.clone(), mentions(&object["spec"]));
+                    self.clusters.insert(key.clone(), mentions(object));
                 }
                 concerned.insert(key);
                 targets(concerned)
@@ -130,13 +136,19 @@ impl Index {
             "ConfigMap" => targets(self.mentioning(&namespace, kinds::CONFIG_MAP.kind, &name)),
             "Secret" => targets(self.mentioning(&namespace, kinds::SECRET.kind, &name)),
             _ => {
+                if !self.is_news(event, kind, &namespace, &name, object) {
+                    return Vec::new();
+                }
                 // The label says it; the owner too, should somebody have taken the label away.
                 let label = metadata["labels"][names::CLUSTER].as_str();
                 let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
                 let owning = owners
                     .filter(|owner| owner["kind"] == kinds::CLUSTER.kind)
                     .filter_map(|owner| owner["name"].as_str());
-                targets(owning.chain(label).map(|cluster| (namespace.clone(), cluster.to_owned())).collect())
+                let named = owning.chain(label).map(|cluster| (namespace.clone(), cluster.to_owned()));
+                // A cluster that is not known yet will be looked at when it comes.
+                let awaited = |mentions: &Mentions| !(mentions.restoring && is_made_by_sets(kind));
+                targets(named.filter(|key| self.clusters.get(key).is_some_and(awaited)).collect())
             }
         }
     }
@@ -144,6 +156,18 @@ impl Index {
     /// Forgets everything, before a new list.
     pub fn clear(&mut self) {
         self.clusters.clear();
+        self.seen.clear();
+    }
+
+    /// The event changes something of an owned object that a decision looks at.
+    fn is_news(&mut self, event: &str, kind: &str, namespace: &str, name: &str, object: &Value) -> bool {
+        let key = (kind.to_owned(), namespace.to_owned(), name.to_owned());
+        if event == "DELETED" {
+            self.seen.remove(&key);
+            return true;
+        }
+        let now = fingerprint(kind, object);
+        self.seen.insert(key, now) != Some(now)
     }
 
     fn mentioning(&self, namespace: &str, kind: &'static str, name: &str) -> BTreeSet<Key> {
@@ -159,7 +183,30 @@ fn targets(keys: BTreeSet<Key>) -> Vec<Target> {
     keys.into_iter().map(|(namespace, name)| Target::Cluster { namespace, name }).collect()
 }
 
-fn mentions(spec: &Value) -> Mentions {
+/// Pods and claims come and go as the StatefulSet loop pleases.
+fn is_made_by_sets(kind: &str) -> bool {
+    kind == kinds::POD.kind || kind == kinds::CLAIM.kind
+}
+
+/// Digest of what decisions look at in an owned object.
+fn fingerprint(kind: &str, object: &Value) -> u64 {
+    let mut hash = std::hash::DefaultHasher::new();
+    let metadata = &object["metadata"];
+    for field in ["uid", "labels", "ownerReferences", "deletionTimestamp"] {
+        metadata[field].to_string().hash(&mut hash);
+    }
+    if kind == kinds::POD.kind {
+        for field in ["conditions", "containerStatuses", "initContainerStatuses"] {
+            object["status"][field].to_string().hash(&mut hash);
+        }
+    } else if kind != kinds::CLAIM.kind {
+        object["spec"].to_string().hash(&mut hash);
+    }
+    hash.finish()
+}
+
+fn mentions(cluster: &Value) -> Mentions {
+    let spec = &cluster["spec"];
     let mut objects = BTreeSet::new();
     let connections = &spec["connections"];
     for (field, kind) in
@@ -172,7 +219,8 @@ fn mentions(spec: &Value) -> Mentions {
     let roles = spec["roles"].as_array().into_iter().flatten();
     let mounted = roles.map(|role| &role["secret"]).chain([&spec["defaultSecret"]]);
     objects.extend(mounted.filter_map(|secret| Some((kinds::SECRET.kind, secret["name"].as_str()?.to_owned()))));
-    Mentions { app: spec["app"].as_str().unwrap_or_default().to_owned(), objects }
+    let restoring = cluster["metadata"]["labels"][names::RESTORING].is_string();
+    Mentions { app: spec["app"].as_str().unwrap_or_default().to_owned(), restoring, objects }
 }
 
 #[cfg(test)]
@@ -207,5 +255,30 @@ mod tests {
         ] {
             assert_eq!(names(&index.notice("MODIFIED", &object)), concerned, "{object}");
         }
+    }
+
+    #[test]
+    fn events_that_no_decision_looks_at_concern_nobody() {
+        let mut index = Index::default();
+        let owned = |kind: &str, spec: Value, status: Value| {
+            json!({"kind": kind, "spec": spec, "status": status, "metadata": {
+                "namespace": "a", "name": "x", "labels": {"kubedirector.hpe.com/kdcluster": "one"},
+            }})
+        };
+        let cluster = |labels: Value| json!({"kind": "KubeDirectorCluster", "metadata": {"namespace": "a", "name": "one", "labels": labels}});
+        let none: [&str; 0] = [];
+        let one = ["kdcluster a/one"];
+        let set = owned("StatefulSet", json!({"replicas": 1}), json!({}));
+        assert_eq!(names(&index.notice("ADDED", &set)), none, "the cluster is not there yet");
+        index.notice("ADDED", &cluster(json!({})));
+        let reported = owned("StatefulSet", json!({"replicas": 1}), json!({"readyReplicas": 1}));
+        assert_eq!(names(&index.notice("MODIFIED", &reported)), none);
+        assert_eq!(names(&index.notice("MODIFIED", &owned("StatefulSet", json!({"replicas": 2}), json!({})))), one);
+        assert_eq!(names(&index.notice("DELETED", &set)), one);
+        let pod = |ready: bool| owned("Pod", json!({}), json!({"containerStatuses": [{"ready": ready}]}));
+        assert_eq!(names(&index.notice("ADDED", &pod(false))), one);
+        assert_eq!(names(&index.notice("MODIFIED", &pod(true))), one);
+        index.notice("MODIFIED", &cluster(json!({"kubedirector.hpe.com/restoring": ""})));
+        assert_eq!(names(&index.notice("MODIFIED", &pod(false))), none, "pods are not waited for");
     }
 }

@@ -49,21 +49,30 @@ fn control_plane() {
     };
     row("create a ConfigMap", &mut sample(ROUNDS, &mut create));
     let get = Request::new(Verb::Get, user(), "v1", "configmaps", "default", "item-1");
-    row("get it", &mut sample(ROUNDS, || {
-        black_box(send(&mut plane, get.clone(), now));
-    }));
+    row(
+        "get it",
+        &mut sample(ROUNDS, || {
+            black_box(send(&mut plane, get.clone(), now));
+        }),
+    );
     while number < LIST_LENGTH {
         number += 1;
         send(&mut plane, config_map(number), now);
     }
     let list = Request::new(Verb::List, user(), "v1", "configmaps", "default", "");
-    row("list 10,000 of them", &mut sample(20, || {
-        black_box(send(&mut plane, list.clone(), now));
-    }));
-    row("create one more beside 10,000", &mut sample(ROUNDS, || {
-        number += 1;
-        send(&mut plane, config_map(number), now);
-    }));
+    row(
+        "list 10,000 of them",
+        &mut sample(20, || {
+            black_box(send(&mut plane, list.clone(), now));
+        }),
+    );
+    row(
+        "create one more beside 10,000",
+        &mut sample(ROUNDS, || {
+            number += 1;
+            send(&mut plane, config_map(number), now);
+        }),
+    );
     let watch = Request::new(Verb::Watch, user(), "v1", "configmaps", "default", "").option("watch", "true");
     if let Answer::Watch(watch) = send(&mut plane, watch, now).body {
         plane.poll_watch(watch, now);

@@ -11,6 +11,8 @@ pub struct When {
     pub by: Option<String>,
     /// The verb.
     pub verb: Option<Verb>,
+    /// Only requests that change things.
+    pub writes: bool,
     /// The plural, for example `statefulsets`.
     pub resource: Option<String>,
     /// The subresource; `Some("")` means the main resource only.
@@ -64,6 +66,7 @@ impl When {
         let is = |wanted: &Option<String>, actual: &str| wanted.as_deref().is_none_or(|wanted| wanted == actual);
         self.by.as_deref().is_none_or(|wanted| wanted == by.to_string())
             && self.verb.is_none_or(|verb| verb == request.verb)
+            && (!self.writes || !matches!(request.verb, Verb::Get | Verb::List | Verb::Watch))
             && is(&self.resource, &request.resource)
             && is(&self.subresource, &request.subresource)
             && is(&self.name, &request.name)

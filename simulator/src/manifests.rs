@@ -30,10 +30,16 @@ const FILES_MAX: usize = 2_000;
 /// When the folder cannot be read, or a manifest in it.
 pub fn run(folder: &Path, profile: Option<&'static Profile>, seed: u64) -> anyhow::Result<bool> {
     let found = read(folder)?;
-    let apps: BTreeMap<&str, &Given> = found.iter().filter(|given| given.object.kind() == "KubeDirectorApp").map(|given| (given.object.name(), given)).collect();
+    let apps: BTreeMap<&str, &Given> = found
+        .iter()
+        .filter(|given| given.object.kind() == "KubeDirectorApp")
+        .map(|given| (given.object.name(), given))
+        .collect();
     let clusters: Vec<&Given> = found.iter().filter(|given| given.object.kind() == "KubeDirectorCluster").collect();
     if clusters.is_empty() && apps.is_empty() {
-        return Err(BadInput(format!("there is no KubeDirectorCluster or KubeDirectorApp in {}", folder.display())).into());
+        return Err(
+            BadInput(format!("there is no KubeDirectorCluster or KubeDirectorApp in {}", folder.display())).into()
+        );
     }
     let mut passed = 0;
     let mut failed = 0;
@@ -50,7 +56,10 @@ pub fn run(folder: &Path, profile: Option<&'static Profile>, seed: u64) -> anyho
             }
         }
     };
-    for given in found.iter().filter(|given| matches!(given.object.kind(), "KubeDirectorApp" | "KubeDirectorConfig" | "StorageClass")) {
+    for given in found
+        .iter()
+        .filter(|given| matches!(given.object.kind(), "KubeDirectorApp" | "KubeDirectorConfig" | "StorageClass"))
+    {
         let scenario = scenario(given, vec![step(Action::Apply(vec![in_place(given)]))]);
         tell(given, "accepted", run_one(&scenario, profile, seed));
     }
@@ -63,7 +72,8 @@ pub fn run(folder: &Path, profile: Option<&'static Profile>, seed: u64) -> anyho
         let scenario = scenario(given, life(given, app, &made_up));
         let mut what = "created, backed up, wiped, restored, deleted".to_owned();
         if !made_up.is_empty() {
-            let names: Vec<String> = made_up.iter().map(|given| format!("{} {}", given.object.kind(), given.object.name())).collect();
+            let names: Vec<String> =
+                made_up.iter().map(|given| format!("{} {}", given.object.kind(), given.object.name())).collect();
             what.push_str(&format!(" (made up for it: {})", names.join(", ")));
         }
         tell(given, &what, run_one(&scenario, profile, seed));
@@ -74,8 +84,10 @@ pub fn run(folder: &Path, profile: Option<&'static Profile>, seed: u64) -> anyho
 
 fn run_one(scenario: &Scenario, profile: Option<&'static Profile>, seed: u64) -> Option<String> {
     let options = Options { profile, variant: None, hold_before: None, only_steps: false };
-    let outcome = on_runtime(async { run_scenario(scenario, crate::cluster::with_controller(seed, None).await, &options).await });
-    (outcome.verdict == Verdict::Failed).then(|| outcome.failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    let outcome =
+        on_runtime(async { run_scenario(scenario, crate::cluster::with_controller(seed, None).await, &options).await });
+    (outcome.verdict == Verdict::Failed)
+        .then(|| outcome.failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
 }
 
 fn read(folder: &Path) -> anyhow::Result<Vec<Given>> {
@@ -83,7 +95,12 @@ fn read(folder: &Path) -> anyhow::Result<Vec<Given>> {
     find(folder, 0, &mut files).map_err(|error| BadInput(format!("{}: {error}", folder.display())))?;
     files.sort();
     if files.len() > FILES_MAX {
-        return Err(BadInput(format!("{} holds {} files; at most {FILES_MAX} are read", folder.display(), files.len())).into());
+        return Err(BadInput(format!(
+            "{} holds {} files; at most {FILES_MAX} are read",
+            folder.display(),
+            files.len()
+        ))
+        .into());
     }
     let mut found = Vec::new();
     for file in files {
@@ -102,7 +119,10 @@ fn find(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> std::io::Resul
             if depth < DEPTH_MAX && !path.ends_with("crds") {
                 find(&path, depth + 1, files)?;
             }
-        } else if path.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known)) {
+        } else if path
+            .extension()
+            .is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known))
+        {
             files.push(path);
         }
     }
@@ -129,7 +149,9 @@ fn made_up(cluster: &Given) -> Vec<Given> {
         }
         objects.insert((kind.to_owned(), name.to_owned()), object);
     };
-    let texts = |value: &Value| value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect::<BTreeSet<_>>();
+    let texts = |value: &Value| {
+        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect::<BTreeSet<_>>()
+    };
     let secret = || json!({"stringData": {"made-up": "yes"}});
     for name in texts(&spec["connections"]["secrets"]) {
         add("Secret", "v1", &name, secret());
@@ -155,7 +177,12 @@ fn made_up(cluster: &Given) -> Vec<Given> {
         }
         for class in [&role["storage"]["storageClassName"], &role["blockStorage"]["storageClassName"]] {
             if let Some(name) = class.as_str().filter(|name| *name != "standard") {
-                add("StorageClass", "storage.k8s.io/v1", name, json!({"provisioner": rewake_apiserver::loops::claim_binder::STAND_IN_PROVISIONER}));
+                add(
+                    "StorageClass",
+                    "storage.k8s.io/v1",
+                    name,
+                    json!({"provisioner": rewake_apiserver::loops::claim_binder::STAND_IN_PROVISIONER}),
+                );
             }
         }
     }
@@ -177,7 +204,12 @@ fn life(cluster: &Given, app: &Given, made_up: &[Given]) -> Vec<Step> {
         "status": {"state": "configured", "restoreProgress": null},
     });
     let labels = BTreeMap::from([("kubedirector.hpe.com/kdcluster".to_owned(), name.to_owned())]);
-    let none_left = |kind: &str| check(Expectation::Count { target: Target { kind: kind.to_owned(), labels: labels.clone(), ..Target::default() }, is: 0 });
+    let none_left = |kind: &str| {
+        check(Expectation::Count {
+            target: Target { kind: kind.to_owned(), labels: labels.clone(), ..Target::default() },
+            is: 0,
+        })
+    };
     let settle = || step(Action::Settle { quiet: QUIET_DEFAULT, within: SETTLE_DEFAULT });
     let restore = Restore {
         from: "before".to_owned(),

@@ -27,6 +27,8 @@ pub struct Evidence<'a> {
     /// Steps in which losing things is the point: disasters, and everything from the first delete or
     /// scale-down by the user on.
     pub excused: &'a BTreeSet<usize>,
+    /// The user has changed the number of members since the backup.
+    pub resized: bool,
 }
 
 /// A backup that was restored.
@@ -251,7 +253,10 @@ fn duplicates(evidence: &Evidence<'_>) -> Vec<Alarm> {
     for (key, object, _) in evidence.archived() {
         let Some(owner) = object.controller_reference() else { continue };
         // Revisions and slices are bookkeeping of built-in controllers, not children anyone counts.
-        if matches!(&*key.resource.resource, "controllerrevisions" | "endpointslices" | "pods") {
+        let per_member = matches!(&*key.resource.resource, "services" | "persistentvolumeclaims");
+        if matches!(&*key.resource.resource, "controllerrevisions" | "endpointslices" | "pods")
+            || (per_member && evidence.resized)
+        {
             continue;
         }
         let uid = owner["uid"].as_str().unwrap_or_default().to_owned();

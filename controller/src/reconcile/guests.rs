@@ -6,8 +6,7 @@
 
 use serde_json::{Value, json};
 
-use super::backup::{self, Wanted};
-use super::plan::{Act, ObjectRef, Plan};
+use super::plan::{Act, Change, ObjectRef, Plan};
 use super::view::View;
 use super::{notify, status};
 use crate::api::{ClusterStatus, Member, MemberState};
@@ -40,8 +39,24 @@ fn owed(status: &ClusterStatus, member: &Member) -> Vec<Owed> {
     owed
 }
 
-/// Adds what guests are owed to a plan that has nothing else to write.
-pub(super) fn work(view: &View<'_>, stored: &ClusterStatus, wanted: Wanted, plan: &mut Plan) {
+/// Orders what is asked of guests by whose turn it is, each guest's share together.
+pub(super) fn in_turn(view: &View<'_>, asked: Vec<Change>) -> Vec<Change> {
+    let mut shares: Vec<Vec<Change>> = Vec::new();
+    for change in asked {
+        match shares.last_mut() {
+            Some(share) if share.last().is_some_and(|last| last.on == change.on) => share.push(change),
+            _ => shares.push(vec![change]),
+        }
+    }
+    if !shares.is_empty() {
+        let first = view.turn() % shares.len();
+        shares.rotate_left(first);
+    }
+    shares.into_iter().flatten().collect()
+}
+
+/// Adds what guests are owed to a plan that has nothing else to write. Answers with the status as it will be then.
+pub(super) fn work(view: &View<'_>, stored: &ClusterStatus, plan: &mut Plan) -> ClusterStatus {
     let places: Vec<(usize, usize)> = stored
         .roles
         .iter()
@@ -53,9 +68,8 @@ pub(super) fn work(view: &View<'_>, stored: &ClusterStatus, wanted: Wanted, plan
         })
         .collect();
     let mut last = stored.clone();
-    let turn = usize::try_from(view.now.as_second()).unwrap_or_default();
     for step in 0..places.len() {
-        let (role, index) = places[(turn + step) % places.len()];
+        let (role, index) = places[view.turn().wrapping_add(step) % places.len()];
         let member = &stored.roles[role].members[index];
         match view.facts.guests.get(&member.pod) {
             Some(Ok(_)) => {}
@@ -84,9 +98,7 @@ pub(super) fn work(view: &View<'_>, stored: &ClusterStatus, wanted: Wanted, plan
         detail.pending_notify_cmds.clear();
         plan.changes.push(status::write(view, &before, &mut last, "note what the guest was told"));
     }
-    if !plan.changes.is_empty() {
-        backup::follow(view, plan, wanted, &last);
-    }
+    last
 }
 
 /// What guests are told: who is in the cluster and what it is connected to.

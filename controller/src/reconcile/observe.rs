@@ -163,22 +163,23 @@ impl Reader<'_> {
             backup_unreadable,
             sets: self.labelled::<StatefulSet>(name).await?,
             services: self.labelled::<Service>(name).await?,
-            pods: self.labelled::<Pod>(name).await?,
-            claims: self.labelled::<PersistentVolumeClaim>(name).await?,
             connections: self.connections(&cluster.spec).await?,
             ..ClusterFacts::default()
         };
         let status = status_in_force(&cluster, facts.backup.as_ref());
         self.add_named(&mut facts.sets, named_sets(&status)).await?;
         self.add_named(&mut facts.services, named_services(&status)).await?;
-        let restoring = cluster.labels().contains_key(RESTORING);
-        if cluster.metadata.deletion_timestamp.is_none() {
-            if restoring {
-                facts.resume = self.ask_to_resume(&cluster).await?;
-            }
-            if !restoring || !settings.safeguards.pause_while_restoring {
+        let paused = cluster.labels().contains_key(RESTORING) && settings.safeguards.pause_while_restoring;
+        if !paused {
+            facts.claims = self.labelled::<PersistentVolumeClaim>(name).await?;
+        }
+        match (cluster.metadata.deletion_timestamp.is_some(), paused) {
+            (false, true) => facts.resume = self.ask_to_resume(&cluster).await?,
+            (false, false) => {
+                facts.pods = self.labelled::<Pod>(name).await?;
                 facts.guests = self.guests(guest, &status, &facts.pods).await?;
             }
+            (true, _) => {}
         }
         facts.cluster = Some(cluster);
         Ok(facts)

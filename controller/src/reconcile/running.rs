@@ -1,14 +1,14 @@
 //! A cluster that is not being restored: one look at it, in order.
 //!
 //! Writes of one look keep this order: children that can be named before the status names them; the status;
-//! its backup; then what relies on the status (replica counts, deletes); events; and last what is asked of
-//! guests, which may fail for long. A crash between any two of them is healed by the next look.
+//! then what relies on it (replica counts, deletes); events; and last its backup and what is asked of guests,
+//! both of which may fail for long. A crash between any two of them is healed by the next look.
 
 use std::time::Duration;
 
 use kube::ResourceExt;
 
-use super::plan::{Act, ObjectRef, Plan};
+use super::plan::{Act, Change, ObjectRef, Plan};
 use super::view::View;
 use super::{backup, children, cleanup, conditions, connections, events, guests, members, owners, roles, status};
 use crate::api::{AppRelease, ClusterState, ClusterStatus, KubeDirectorApp, MemberState};
@@ -289,49 +289,63 @@ fn finish(mut look: Look<'_>) -> Plan {
     let mut plan = Plan { next_check: late.next_check, ..early };
 
     let fresh = view.cluster.status.is_none();
-    let changed = fresh || !status::same(&stored, &next);
     let notes = backup::annotations(&view, wanted, next.origin.as_deref());
-    let flips = notes.as_ref().is_some_and(|patch| !patch["metadata"]["annotations"][STATUS_BACKUP_EXISTS].is_null())
-        && view.annotation(STATUS_BACKUP_EXISTS).is_some();
-    let annotate = |plan: &mut Plan, patch: serde_json::Value| {
-        let on = ObjectRef::observed(&kinds::CLUSTER, view.cluster);
-        plan.push(on, Act::Merge(patch), "note whether there is a backup, and of what");
+    // Switching backups on or off renews the status although nothing in it has changed.
+    let switched =
+        notes.as_ref().is_some_and(|patch| !patch["metadata"]["annotations"][STATUS_BACKUP_EXISTS].is_null())
+            && view.annotation(STATUS_BACKUP_EXISTS).is_some();
+    let changed = fresh || !status::same(&stored, &next);
+    let annotate = |plan: &mut Plan| {
+        if let Some(patch) = &notes {
+            let on = ObjectRef::observed(&kinds::CLUSTER, view.cluster);
+            plan.push(on, Act::Merge(patch.clone()), "note whether there is a backup, and of what");
+        }
     };
     // On a cluster that has no status yet the annotation comes after the status: the other way round, a crash in
     // between would leave what a restored cluster looks like.
-    let (before, after) = if fresh { (None, notes) } else { (notes, None) };
-    if let Some(patch) = before {
-        annotate(&mut plan, patch);
+    if !fresh {
+        annotate(&mut plan);
     }
-    let backup_first = !view.safeguards().status_before_backup;
-    if changed || flips {
+    let renewed = changed || switched;
+    let backup_led = renewed && !view.safeguards().status_before_backup;
+    if renewed {
         let change = status::write(&view, &stored, &mut next, "say how it stands");
-        if backup_first {
+        if backup_led {
             backup::follow(&view, &mut plan, wanted, &next);
         }
         plan.changes.push(change);
     }
-    if !(backup_first && (changed || flips)) {
-        backup::follow(&view, &mut plan, wanted, &next);
+    if fresh {
+        annotate(&mut plan);
     }
-    if let Some(patch) = after {
-        annotate(&mut plan, patch);
-    }
-    let quiet = plan.changes.is_empty() && late.changes.iter().all(|change| matches!(change.act, Act::Guest { .. }));
-    let (asked_of_guests, relying): (Vec<_>, Vec<_>) =
+    let (setups, relying): (Vec<Change>, Vec<Change>) =
         late.changes.into_iter().partition(|change| matches!(change.act, Act::Guest { .. }));
+    let quiet = plan.changes.is_empty() && relying.is_empty();
     plan.changes.extend(relying);
     if changed {
         events::of_reconciliation(&view, &stored, &next, &mut plan);
     }
-    if !asked_of_guests.is_empty() {
+    if !setups.is_empty() {
         // What a guest did is seen by looking at it again; nothing watches it.
         plan.check_within(Duration::ZERO);
     }
-    plan.changes.extend(asked_of_guests);
-    if quiet {
-        guests::work(&view, &next, wanted, &mut plan);
+    let mut asked = Plan { changes: guests::in_turn(&view, setups), ..Plan::default() };
+    let told = if quiet { guests::work(&view, &next, &mut asked) } else { next.clone() };
+    if let Some(delay) = asked.next_check {
+        plan.check_within(delay);
     }
+    // Neither guests that refuse nor a backup that cannot be written may keep the other waiting for ever. When
+    // the backup has failed to follow before, chance decides who is first.
+    let failed_before = backup::is_behind(&view, wanted, &stored);
+    let turned = failed_before && view.turn().is_multiple_of(2);
+    let guests_first = if turned { !quiet } else { quiet };
+    if guests_first {
+        plan.changes.append(&mut asked.changes);
+    }
+    if !backup_led {
+        backup::follow(&view, &mut plan, wanted, if guests_first { &told } else { &next });
+    }
+    plan.changes.append(&mut asked.changes);
     plan
 }
 

@@ -113,6 +113,13 @@ impl<'a> View<'a> {
             && !service.labels().contains_key(names::ROLE)
     }
 
+    /// A number that is another one at another time, for who comes first among those who may fail. The time
+    /// itself will not do: retries come at even distances.
+    pub(super) fn turn(&self) -> usize {
+        let digest = status::incarnation(&self.now.as_second().to_string());
+        usize::from_str_radix(&digest[..7], 16).unwrap_or_default()
+    }
+
     /// Digest of the uid: which of the objects that have had this name.
     pub(super) fn incarnation(&self) -> String {
         status::incarnation(self.uid())

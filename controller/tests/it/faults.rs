@@ -159,6 +159,35 @@ fn a_stateful_set_whose_template_names_an_owner_is_made_again_without_losing_cla
 
 /// Covers: B29
 #[test]
+fn a_cluster_is_built_although_its_backup_can_never_be_written() {
+    let mut world = World::with(crate::lives::MANIFESTS);
+    world.refused_kinds = vec!["KubeDirectorStatusBackup"];
+    for _ in 0..100 {
+        world.settle();
+    }
+    assert_eq!(state(&world), "configured", "{}", world.log.join("\n"));
+}
+
+#[test]
+fn a_guest_that_always_fails_keeps_nobody_else_from_being_told() {
+    let mut world = running();
+    let pods = world.names("Pod");
+    for pod in &pods {
+        let mut world = world.clone();
+        world.failing = vec![pod.clone()];
+        world.merge("ConfigMap", "settings", &json!({"data": {"a": "2"}}));
+        for _ in 0..50 {
+            world.settle();
+        }
+        for other in pods.iter().filter(|other| *other != pod) {
+            assert_eq!(world.guest(other).notified, ["--reconnect"], "{other} while {pod} fails");
+        }
+    }
+    world.settle();
+}
+
+/// Covers: B29
+#[test]
 fn a_backup_that_cannot_be_read_keeps_no_status_from_being_written() {
     let world = running();
     let mut facts = world.facts();

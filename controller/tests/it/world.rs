@@ -23,6 +23,8 @@ pub(crate) struct World {
     guests: BTreeMap<String, GuestFiles>,
     /// Pods whose guests cannot be reached.
     pub(crate) unreachable: Vec<String>,
+    /// Pods whose guests answer, and fail whatever they are asked to do.
+    pub(crate) failing: Vec<String>,
     /// Kinds that may not be written.
     pub(crate) refused_kinds: Vec<&'static str>,
     /// Changes made so far.
@@ -60,6 +62,7 @@ impl World {
             objects: BTreeMap::new(),
             guests: BTreeMap::new(),
             unreachable: Vec::new(),
+            failing: Vec::new(),
             refused_kinds: Vec::new(),
             log: Vec::new(),
             clock: 1_800_000_000,
@@ -316,6 +319,9 @@ impl World {
         if self.unreachable.contains(&pod.to_owned()) {
             return Err("no route to the guest".to_owned());
         }
+        if self.failing.contains(&pod.to_owned()) {
+            return Err("the guest fails".to_owned());
+        }
         let storage = self.storage_of(pod).ok_or("no container")?;
         let files = self.guests.entry(storage).or_default();
         match action {
@@ -398,6 +404,7 @@ impl World {
         for _ in 0..200 {
             let plan = self.plan();
             let mut idle = true;
+            let mut failed = false;
             for change in &plan.changes {
                 if crash_after == Some(made) && idle_crash(&mut made) {
                     break;
@@ -405,15 +412,17 @@ impl World {
                 idle = false;
                 made += 1;
                 if self.apply(change).is_err() {
+                    failed = true;
                     break;
                 }
+            }
+            if failed && self.log.iter().rev().take(8).collect::<std::collections::BTreeSet<_>>().len() == 1 {
+                // Nothing is left but a write that is refused for ever.
+                return made;
             }
             self.clock += 1;
             let moved = self.cluster_round();
             if idle && !moved && plan.changes.is_empty() {
-                return made;
-            }
-            if !self.refused_kinds.is_empty() && made > 100 {
                 return made;
             }
         }

@@ -248,7 +248,10 @@ fn contains(path: &str, wanted: &Value, actual: &Value) -> Result<(), (String, S
     match (wanted, actual) {
         (Value::Null, Value::Null) => Ok(()),
         (Value::Null, _) => miss(format!("is {actual}, but must not be there")),
-        (Value::Object(fields), Value::Object(_)) => {
+        // What is not there contains everything that must not be there.
+        (Value::Object(fields), Value::Object(_) | Value::Null)
+            if actual.is_object() || fields.values().all(Value::is_null) =>
+        {
             fields.iter().try_for_each(|(key, field)| contains(&format!("{path}.{key}"), field, &actual[key]))
         }
         (Value::Array(wanted), Value::Array(items)) => {
@@ -289,6 +292,8 @@ mod tests {
     #[case(json!({"a": 1}), json!({"a": 1, "b": 2}), true)]
     #[case(json!({"a": null}), json!({"b": 2}), true)]
     #[case(json!({"a": null}), json!({"a": 2}), false)]
+    #[case(json!({"a": {"b": null}}), json!({}), true)]
+    #[case(json!({"a": {}}), json!({"a": {"b": 1}}), true)]
     #[case(json!([{"n": 2}]), json!([{"n": 1}, {"n": 2, "m": 3}]), true)]
     #[case(json!([{"n": 2}, {"n": 1}]), json!([{"n": 1}, {"n": 2}]), false)]
     #[case(json!([]), json!([1]), false)]

@@ -650,6 +650,7 @@ fn rule(mut fields: Fields<'_>, id: Option<String>, effect: Effect, mark: Mark, 
     let when = When {
         by: Some(fields.read("by", text)?.unwrap_or_else(|| "controller".to_owned())),
         verb: fields.read("verb", verb)?,
+        writes: is_crash,
         resource: fields.read("resource", text)?,
         subresource: fields.read("subresource", text)?,
         name: fields.read("name", text)?,

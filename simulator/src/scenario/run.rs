@@ -69,6 +69,8 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// What is wrong, the first thing first.
     pub failures: Vec<Failure>,
+    /// Steps of a variant that went otherwise than in the sound run.
+    pub deviations: Vec<Failure>,
     /// Alarms of oracles, accepted ones included.
     pub alarms: Vec<Alarm>,
     /// Virtual time that passed.
@@ -107,10 +109,14 @@ pub async fn run(scenario: &Scenario, world: World, options: &Options) -> Outcom
     let mut run = Run::new(scenario, world, options);
     run.prepare().await;
     for (index, step) in scenario.steps.iter().enumerate() {
-        if options.hold_before == Some(index) || !run.failures.is_empty() {
+        // In a variant the story goes on past what no longer holds: the harm shows at its end.
+        if options.hold_before == Some(index) || (options.variant.is_none() && !run.failures.is_empty()) {
             break;
         }
         run.step(index, step).await;
+    }
+    if options.variant.is_some() {
+        run.deviations = std::mem::take(&mut run.failures);
     }
     if options.hold_before.is_none() && !options.only_steps && run.failures.is_empty() {
         run.judge().await;
@@ -132,7 +138,10 @@ struct Run<'a> {
     restored: Vec<Restored>,
     milestones: BTreeMap<String, Milestone>,
     excused: BTreeSet<usize>,
+    resized: bool,
     failures: Vec<Failure>,
+    /// Steps of a variant that went otherwise than in the sound run.
+    deviations: Vec<Failure>,
     alarms: Vec<Alarm>,
     snapshot: String,
 }
@@ -157,7 +166,9 @@ impl<'a> Run<'a> {
             restored: Vec::new(),
             milestones: BTreeMap::new(),
             excused: BTreeSet::new(),
+            resized: false,
             failures: Vec::new(),
+            deviations: Vec::new(),
             alarms: Vec::new(),
             snapshot: String::new(),
         }
@@ -210,7 +221,9 @@ impl<'a> Run<'a> {
                 self.send_objects(objects, Sending::Create, refused.as_deref()).await
             }
             Action::Patch { target, subresource, patch, refused } => {
-                self.excuse_if(index, refused.is_none() && changes_members(patch));
+                let resizes = refused.is_none() && changes_members(patch);
+                self.resized |= resizes;
+                self.excuse_if(index, resizes);
                 self.patch(target, subresource, patch, refused.as_deref()).await
             }
             Action::Delete { target, propagation, refused } => {
@@ -651,6 +664,7 @@ impl<'a> Run<'a> {
                 trace: &kernel.trace,
                 restored: &self.restored,
                 excused: &self.excused,
+                resized: self.resized,
             };
             self.alarms.extend(oracles::judge(&evidence));
             self.snapshot = snapshot::render(kernel.store(), self.base);
@@ -823,6 +837,7 @@ impl<'a> Run<'a> {
             name,
             verdict: if self.failures.is_empty() { Verdict::Passed } else { Verdict::Failed },
             failures: self.failures,
+            deviations: self.deviations,
             alarms: self.alarms,
             virtual_time,
             calls,

@@ -17,7 +17,7 @@ pub fn decode(body: &Body) -> Result<Value, ApiError> {
         Body::Empty => Value::Null,
         Body::Json { value, .. } => value.clone(),
         Body::Bytes { bytes, .. } => {
-            yaml::read(bytes).map_err(|why| refuse(format!("error converting YAML to JSON: {why}")))?
+            yaml::read(bytes).map_err(|why| refuse(format!("error converting YAML to JSON: {why}")))?.value
         }
     };
     match value {
@@ -27,23 +27,6 @@ pub fn decode(body: &Body) -> Result<Value, ApiError> {
             let why = cannot_unmarshal(&other, "map[string]interface {}");
             Err(refuse(format!("error unmarshaling JSON: while decoding JSON: {why}")))
         }
-    }
-}
-
-/// A YAML error as Go's library words it. Both descend from libyaml and share its sentences; Go
-/// names the line at which the construct began, counted from zero (from one while scanning tokens),
-/// and none for the first line.
-pub(crate) fn go_yaml_error(error: &serde_yaml::Error) -> String {
-    let text = error.to_string();
-    let end = [" at line ", " at position ", ", while "].iter().filter_map(|mark| text.find(mark)).min();
-    let problem = &text[..end.unwrap_or(text.len())];
-    let rest = text.split_once(" at line ").map_or("", |(_, rest)| rest);
-    let number = |text: &str| text.split(' ').next().and_then(|digits| digits.parse::<usize>().ok());
-    let began = rest.split_once(" at line ").and_then(|(_, context)| number(context)).filter(|line| *line > 1);
-    let scanning = rest.contains("while scanning");
-    match began.or_else(|| number(rest)).map(|line| line - usize::from(!scanning)) {
-        Some(line) if line > usize::from(scanning) => format!("yaml: line {line}: {problem}"),
-        _ => format!("yaml: {problem}"),
     }
 }
 

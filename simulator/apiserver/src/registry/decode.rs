@@ -27,7 +27,7 @@ pub(crate) struct Decoded {
 /// # Errors
 /// 415 for a media type, 400 for what does not decode, 422 for a custom object of another kind.
 pub(crate) fn object(scope: &Scope, body: Body) -> Result<Decoded, ApiError> {
-    let (parsed, bytes) = parse(scope, body)?;
+    let (parsed, bytes) = parse(&scope.kind.kind, body)?;
     let mut object = parsed.value;
     identify(scope, &mut object, &bytes)?;
     finish(scope, object, parsed.duplicates)
@@ -105,48 +105,52 @@ pub(crate) fn settle(resource: &Resource, kind: &GroupVersionKind, mut object: V
     Ok(object)
 }
 
-/// A body as a JSON object, whatever its encoding; with the bytes, for messages.
-fn parse(scope: &Scope, body: Body) -> Result<(Document, Bytes), ApiError> {
-    let (kind, custom) = (&scope.kind.kind, scope.resource.is_custom());
-    let (content_type, bytes) = match body {
+/// A body as JSON, whatever its encoding; with the bytes, for messages.
+fn parse(kind: &str, body: Body) -> Result<(Document, Bytes), ApiError> {
+    match body {
         Body::Json { value, .. } => {
-            return Ok((a_map(scope, Document { value, duplicates: Vec::new() }, &[])?, Bytes::new()));
+            let parsed = whole(Document { value, duplicates: Vec::new() });
+            Ok((parsed.map_err(|why| ApiError::bad_request(format!("{kind}: {why}")))?, Bytes::new()))
         }
-        Body::Empty => (String::new(), Bytes::new()),
-        Body::Bytes { content_type, bytes } => (content_type, bytes),
-    };
-    let read = match media_type(&content_type).as_ref() {
-        "" | "application/json" => {
-            json::read(&bytes).map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))
-        }
-        "application/yaml" => yaml::read(&bytes).map(|value| Document { value, duplicates: Vec::new() }),
-        "application/vnd.kubernetes.protobuf" if !custom => {
-            Err("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]".to_owned())
-        }
-        _ => return Err(unsupported_media_type(&ACCEPTED)),
-    };
-    let document = read.map_err(|why| unrecognised(kind, &why, &bytes))?;
-    Ok((a_map(scope, document, &bytes)?, bytes))
-}
-
-/// Media types of bodies that are objects.
-const ACCEPTED: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
-
-/// Refuses what is no JSON object. `null` is an empty one, as in Go.
-fn a_map(scope: &Scope, document: Document, bytes: &[u8]) -> Result<Document, ApiError> {
-    match &document.value {
-        Value::Object(_) => Ok(document),
-        Value::Null => Ok(Document { value: Value::Object(serde_json::Map::new()), ..document }),
-        other => {
-            let why = format!("couldn't get version/kind; json parse error: {}", not_an_object(other));
-            Err(unrecognised(&scope.kind.kind, &why, bytes))
-        }
+        Body::Empty => parse_bytes(kind, "application/json", Bytes::new()),
+        Body::Bytes { content_type, bytes } => parse_bytes(kind, &content_type, bytes),
     }
 }
 
-fn unrecognised(kind: &str, why: &str, bytes: &[u8]) -> ApiError {
-    let excerpt = excerpt(bytes);
-    ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({excerpt})"))
+fn parse_bytes(kind: &str, content_type: &str, bytes: Bytes) -> Result<(Document, Bytes), ApiError> {
+    let unrecognised = |why: String| {
+        ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why}"))
+    };
+    let unparsed =
+        |why: &str| unrecognised(format!("couldn't get version/kind; json parse error: {why} ({})", excerpt(&bytes)));
+    match media_type(content_type).as_ref() {
+        "" | "application/json" => {
+            let parsed = json::read(&bytes).map_err(|why| unparsed(&why))?;
+            Ok((whole(parsed).map_err(|why| unparsed(&why))?, bytes))
+        }
+        "application/yaml" => {
+            let parsed = yaml::read(&bytes).map_err(|why| unrecognised(format!("{why} ({})", excerpt(&bytes))))?;
+            Ok((whole(parsed).map_err(|why| unparsed(&why))?, bytes))
+        }
+        "application/vnd.kubernetes.protobuf" => Err(unrecognised(format!(
+            "provided data does not appear to be a protobuf message that is served here ({})",
+            excerpt(&bytes)
+        ))),
+        _ => Err(unsupported_media_type(&[
+            "application/json",
+            "application/yaml",
+            "application/vnd.kubernetes.protobuf",
+        ])),
+    }
+}
+
+/// A body that is an object; null is an empty one.
+fn whole(parsed: Document) -> Result<Document, String> {
+    match &parsed.value {
+        Value::Object(_) => Ok(parsed),
+        Value::Null => Ok(Document { value: Value::Object(serde_json::Map::new()), ..parsed }),
+        other => Err(not_an_object(other)),
+    }
 }
 
 /// 415.
@@ -337,14 +341,15 @@ pub(crate) fn match_name(scope: &Scope, object: &Value) -> Result<(), ApiError> 
 /// # Errors
 /// 400 when it does not decode or is something else.
 pub(crate) fn delete_options(content_type: &str, bytes: &Bytes) -> Result<Value, ApiError> {
+    let accepted = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
     let value = match media_type(content_type).as_ref() {
         "" | "application/json" => {
             let parsed = json::read(bytes)
                 .map_err(|why| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {why}")))?;
             parsed.value
         }
-        "application/yaml" => yaml::read(bytes).map_err(ApiError::bad_request)?,
-        _ => return Err(unsupported_media_type(&ACCEPTED)),
+        "application/yaml" => yaml::read(bytes).map_err(ApiError::bad_request)?.value,
+        _ => return Err(unsupported_media_type(&accepted)),
     };
     let (version, kind) = (value.api_version(), value.kind());
     if !kind.is_empty() && kind != "DeleteOptions" {

@@ -1,186 +1,180 @@
-//! Reading YAML as the API server reads it: as JSON, by the rules of YAML 1.1.
+//! Reading YAML as the API server reads it: as JSON, with the scalars of YAML 1.1 (`on` is true).
 //!
-//! `on`, `yes` and `y` are `true`, `0123` is octal, keys become strings, `<<` merges. Source:
-//! `sigs.k8s.io/yaml` and its `goyaml.v2` (`resolve.go`, `decode.go`).
+//! Source: `sigs.k8s.io/yaml`, which converts with `goyaml.v2/resolve.go`.
 
 use std::collections::BTreeMap;
 
-use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
-use serde_json::{Map, Number, Value};
+use saphyr_parser::{Event, Parser, ScalarStyle};
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value};
 
-/// Deepest nesting that is followed.
-const DEPTH_MAX: usize = 128;
-/// Values that a document may come to once its aliases are replaced: a bound on YAML bombs.
-const VALUES_MAX: usize = 1_000_000;
+use super::json::{Document, number};
 
-/// Reads the first document.
+/// Deepest nesting, as for JSON.
+const MAX_DEPTH: usize = 128;
+/// Most values of a document once its aliases are followed.
+const MAX_VALUES: usize = 1_000_000;
+
+/// Reads one YAML document; of several, the first.
 ///
 /// # Errors
 /// Go's sentence about what is wrong, for example `yaml: line 1: did not find expected node content`.
-pub fn read(bytes: &[u8]) -> Result<Value, String> {
+pub fn read(bytes: &[u8]) -> Result<Document, String> {
+    // This parser descends from the same library as Go's and words errors alike, but it resolves scalars by
+    // YAML 1.2; so it judges the syntax, and the values are taken from events.
+    let mut documents = serde_yaml::Deserializer::from_slice(bytes);
+    if let Some(first) = documents.next() {
+        serde::Deserialize::deserialize(first)
+            .map(|_: IgnoredAny| ())
+            .or_else(|error| if is_duplicate(&error) { Ok(()) } else { Err(go_words(&error)) })?;
+    }
     let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
-    let mut reading = Reading::default();
-    for event in Parser::new_from_str(text) {
-        match event {
-            Ok((event, _)) => {
-                if reading.take(event)? {
-                    break;
-                }
+    let mut reader = Reader { events: Parser::new_from_str(text), anchors: BTreeMap::new(), left: MAX_VALUES };
+    let mut document = Document::default();
+    loop {
+        match reader.next()? {
+            Some(Event::StreamStart | Event::DocumentStart(_) | Event::Nothing) => {}
+            Some(Event::StreamEnd | Event::DocumentEnd) | None => return Ok(document),
+            Some(event) => {
+                document.value = reader.value(event, 0, &mut document.duplicates)?;
+                return Ok(document);
             }
-            Err(error) => return Err(syntax_error(bytes).unwrap_or_else(|| format!("yaml: {}", error.info()))),
         }
     }
-    Ok(reading.document.unwrap_or_default())
 }
 
-/// The sentence of libyaml, from which Go's library descends as well.
-fn syntax_error(bytes: &[u8]) -> Option<String> {
-    let error = serde_yaml::from_slice::<Value>(bytes).err()?;
-    Some(crate::patch::applied::go_yaml_error(&error))
+/// Members given twice are no syntax error to Go; strict decoding names them.
+fn is_duplicate(error: &serde_yaml::Error) -> bool {
+    error.to_string().contains("duplicate entry")
 }
 
-/// A collection whose end has not come yet.
-enum Open {
-    List(Vec<Value>),
-    Map { members: Map<String, Value>, merged: Vec<Value>, key: Option<Key> },
+/// A YAML error as Go's library words it. Both descend from libyaml and share its sentences; Go
+/// names the line at which the construct began, counted from zero (from one while scanning tokens),
+/// and none for the first line.
+fn go_words(error: &serde_yaml::Error) -> String {
+    let text = error.to_string();
+    let end = [" at line ", " at position ", ", while "].iter().filter_map(|mark| text.find(mark)).min();
+    let problem = &text[..end.unwrap_or(text.len())];
+    let rest = text.split_once(" at line ").map_or("", |(_, rest)| rest);
+    let number = |text: &str| text.split(' ').next().and_then(|digits| digits.parse::<usize>().ok());
+    let began = rest.split_once(" at line ").and_then(|(_, context)| number(context)).filter(|line| *line > 1);
+    let scanning = rest.contains("while scanning");
+    match began.or_else(|| number(rest)).map(|line| line - usize::from(!scanning)) {
+        Some(line) if line > usize::from(scanning) => format!("yaml: line {line}: {problem}"),
+        _ => format!("yaml: {problem}"),
+    }
 }
 
-/// A key whose value has not come yet.
-enum Key {
-    Name(String),
-    /// `<<`.
-    Merge,
+struct Reader<'t> {
+    events: Parser<'t, saphyr_parser::StrInput<'t>>,
+    anchors: BTreeMap<usize, Value>,
+    /// How many more values may be made.
+    left: usize,
 }
 
-#[derive(Default)]
-struct Reading {
-    open: Vec<(Open, usize)>,
-    anchors: BTreeMap<usize, (Value, usize)>,
-    values: usize,
-    document: Option<Value>,
-}
+impl<'t> Reader<'t> {
+    fn next(&mut self) -> Result<Option<Event<'t>>, String> {
+        match self.events.next_event() {
+            None => Ok(None),
+            Some(Ok((event, _))) => Ok(Some(event)),
+            Some(Err(error)) => Err(format!("yaml: line {}: {}", error.marker().line(), error.info())),
+        }
+    }
 
-impl Reading {
-    /// Takes an event; answers whether the document has ended.
-    fn take(&mut self, event: Event<'_>) -> Result<bool, String> {
-        match event {
+    fn spend(&mut self, values: usize) -> Result<(), String> {
+        self.left = self.left.checked_sub(values).ok_or("yaml: document contains excessive aliasing")?;
+        Ok(())
+    }
+
+    /// The value that begins with `event`.
+    fn value(&mut self, event: Event<'t>, depth: usize, duplicates: &mut Vec<String>) -> Result<Value, String> {
+        if depth > MAX_DEPTH {
+            return Err(format!("yaml: exceeded max depth of {MAX_DEPTH}"));
+        }
+        self.spend(1)?;
+        let (anchor, value) = match event {
             Event::Scalar(text, style, anchor, tag) => {
-                let is_key = self.wants_key();
-                let plain = style == ScalarStyle::Plain && tag.is_none();
-                if is_key && plain && text == "<<" {
-                    self.set_key(Key::Merge);
-                    return Ok(false);
-                }
-                let value = scalar(&text, plain, tag.as_deref());
-                self.put(value, anchor)?;
-            }
-            Event::SequenceStart(anchor, _) => self.begin(Open::List(Vec::new()), anchor)?,
-            Event::MappingStart(anchor, _) => {
-                self.begin(Open::Map { members: Map::new(), merged: Vec::new(), key: None }, anchor)?;
-            }
-            Event::SequenceEnd | Event::MappingEnd => {
-                if let Some((ended, anchor)) = self.open.pop() {
-                    self.put(close(ended), anchor)?;
-                }
+                let is_text = tag.as_deref().is_some_and(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
+                let plain = style == ScalarStyle::Plain && !is_text;
+                (anchor, if plain { resolve(&text) } else { Value::String(text.into_owned()) })
             }
             Event::Alias(anchor) => {
-                let Some((value, size)) = self.anchors.get(&anchor).cloned() else {
-                    return Err("yaml: unknown anchor referenced".to_owned());
-                };
-                // `put` counts one.
-                self.values += size.saturating_sub(1);
-                self.put(value, 0)?;
+                let value = self.anchors.get(&anchor).cloned().ok_or("yaml: unknown anchor referenced")?;
+                self.spend(count(&value))?;
+                (0, value)
             }
-            Event::DocumentEnd => return Ok(true),
-            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) => {}
-        }
-        Ok(false)
-    }
-
-    fn begin(&mut self, opened: Open, anchor: usize) -> Result<(), String> {
-        if self.open.len() == DEPTH_MAX {
-            return Err(format!("yaml: exceeded max depth of {DEPTH_MAX}"));
-        }
-        self.open.push((opened, anchor));
-        Ok(())
-    }
-
-    fn wants_key(&self) -> bool {
-        matches!(self.open.last(), Some((Open::Map { key: None, .. }, _)))
-    }
-
-    fn set_key(&mut self, name: Key) {
-        if let Some((Open::Map { key, .. }, _)) = self.open.last_mut() {
-            *key = Some(name);
-        }
-    }
-
-    /// Puts a complete value where it belongs.
-    fn put(&mut self, value: Value, anchor: usize) -> Result<(), String> {
-        self.values += 1;
-        if self.values > VALUES_MAX {
-            return Err(format!("yaml: document contains excessive aliasing: more than {VALUES_MAX} values"));
-        }
+            Event::SequenceStart(anchor, _) => (anchor, self.sequence(depth, duplicates)?),
+            Event::MappingStart(anchor, _) => (anchor, self.mapping(depth, duplicates)?),
+            _ => return Err("yaml: unexpected end of stream".to_owned()),
+        };
         if anchor > 0 {
-            let size = size(&value);
-            self.anchors.insert(anchor, (value.clone(), size));
+            self.anchors.insert(anchor, value.clone());
         }
-        match self.open.last_mut() {
-            None => self.document = Some(value),
-            Some((Open::List(items), _)) => items.push(value),
-            Some((Open::Map { members, merged, key }, _)) => match key.take() {
-                Some(Key::Name(name)) => {
-                    members.insert(name, value);
-                }
-                Some(Key::Merge) => match value {
-                    Value::Array(several) => merged.extend(several),
-                    one => merged.push(one),
-                },
-                None => *key = Some(Key::Name(key_name(value)?)),
-            },
-        }
-        Ok(())
+        Ok(value)
     }
-}
 
-fn close(ended: Open) -> Value {
-    match ended {
-        Open::List(items) => Value::Array(items),
-        Open::Map { mut members, merged, .. } => {
-            for other in merged {
-                let Value::Object(other) = other else { continue };
-                for (name, value) in other {
+    fn sequence(&mut self, depth: usize, duplicates: &mut Vec<String>) -> Result<Value, String> {
+        let mut items = Vec::new();
+        loop {
+            match self.next()? {
+                Some(Event::SequenceEnd) | None => return Ok(Value::Array(items)),
+                Some(event) => {
+                    let before = duplicates.len();
+                    let item = self.value(event, depth + 1, duplicates)?;
+                    super::prepend(&mut duplicates[before..], || format!("[{}]", items.len()));
+                    items.push(item);
+                }
+            }
+        }
+    }
+
+    fn mapping(&mut self, depth: usize, duplicates: &mut Vec<String>) -> Result<Value, String> {
+        let mut members = Map::new();
+        let mut merged = Vec::new();
+        loop {
+            let key = match self.next()? {
+                Some(Event::MappingEnd) | None => break,
+                Some(event) => self.value(event, depth + 1, duplicates)?,
+            };
+            let Some(event) = self.next()? else { break };
+            let name = match key {
+                Value::String(name) => name,
+                Value::Null => "null".to_owned(),
+                Value::Bool(_) | Value::Number(_) => key.to_string(),
+                Value::Array(_) | Value::Object(_) => return Err(format!("yaml: invalid map key: {key}")),
+            };
+            let before = duplicates.len();
+            let value = self.value(event, depth + 1, duplicates)?;
+            super::prepend(&mut duplicates[before..], || name.clone());
+            if name == "<<" {
+                merged.push(value);
+                continue;
+            }
+            if members.contains_key(&name) {
+                duplicates.push(name.clone());
+            }
+            members.insert(name, value);
+        }
+        for source in merged {
+            let sources = if let Value::Array(sources) = source { sources } else { vec![source] };
+            for source in sources {
+                let Value::Object(source) = source else {
+                    return Err("yaml: map merge requires map or sequence of maps as the value".to_owned());
+                };
+                for (name, value) in source {
                     members.entry(name).or_insert(value);
                 }
             }
-            Value::Object(members)
         }
+        Ok(Value::Object(members))
     }
 }
 
-fn size(value: &Value) -> usize {
+fn count(value: &Value) -> usize {
     match value {
-        Value::Array(items) => 1 + items.iter().map(size).sum::<usize>(),
-        Value::Object(members) => 1 + members.values().map(size).sum::<usize>(),
+        Value::Array(items) => items.iter().map(count).sum::<usize>() + 1,
+        Value::Object(members) => members.values().map(count).sum::<usize>() + 1,
         _ => 1,
-    }
-}
-
-/// A key as a member's name.
-fn key_name(key: Value) -> Result<String, String> {
-    match key {
-        Value::String(name) => Ok(name),
-        Value::Null => Ok("null".to_owned()),
-        Value::Bool(_) | Value::Number(_) => Ok(key.to_string()),
-        Value::Array(_) | Value::Object(_) => Err("yaml: invalid map key".to_owned()),
-    }
-}
-
-fn scalar(text: &str, plain: bool, tag: Option<&Tag>) -> Value {
-    match tag {
-        Some(tag) if tag.is_yaml_core_schema() && tag.suffix != "str" => resolve(text),
-        None if plain => resolve(text),
-        _ => Value::String(text.to_owned()),
     }
 }
 
@@ -194,85 +188,76 @@ fn resolve(text: &str) -> Value {
         }
         _ => {}
     }
-    if !text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.')) {
-        return Value::String(text.to_owned());
+    let looks_numeric = text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.'));
+    if !looks_numeric {
+        return Value::from(text);
     }
-    let digits = text.replace('_', "");
-    if let Some(number) = integer(&digits) {
-        return Value::Number(number);
-    }
-    if is_float(&digits)
-        && let Ok(float) = digits.parse::<f64>()
-    {
-        return super::json::number(float);
-    }
-    Value::String(text.to_owned())
+    let plain = text.replace('_', "");
+    integer(&plain).map(Value::from).or_else(|| float(&plain)).unwrap_or_else(|| Value::from(text))
 }
 
-fn integer(digits: &str) -> Option<Number> {
-    let (negative, rest) = match digits.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, digits.strip_prefix('+').unwrap_or(digits)),
+/// Decimal, `0x`, `0b`, `0o` and, as Go reads them, octal numbers with a leading zero.
+fn integer(text: &str) -> Option<i64> {
+    let (negative, digits) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
     };
-    let prefixes = [("0x", 16), ("0X", 16), ("0b", 2), ("0o", 8), ("0", 8)];
-    let with_prefix = prefixes.into_iter().find_map(|(prefix, radix)| Some((rest.strip_prefix(prefix)?, radix)));
-    let (number, radix) = match with_prefix {
-        Some((number, radix)) if !number.is_empty() => (number, radix),
-        _ => (rest, 10),
-    };
-    if number.is_empty() || !number.bytes().all(|byte| char::from(byte).is_digit(radix)) {
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    let magnitude = u64::from_str_radix(number, radix).ok()?;
-    if negative { 0_i64.checked_sub_unsigned(magnitude).map(Number::from) } else { Some(Number::from(magnitude)) }
+    let (radix, digits) = match digits.get(..2) {
+        Some("0x" | "0X") => (16, &digits[2..]),
+        Some("0b" | "0B") => (2, &digits[2..]),
+        Some("0o" | "0O") => (8, &digits[2..]),
+        Some(_) if digits.starts_with('0') => (8, &digits[1..]),
+        _ => (10, digits),
+    };
+    let amount = i128::from_str_radix(digits, radix).ok()?;
+    i64::try_from(if negative { -amount } else { amount }).ok()
 }
 
-/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`
-fn is_float(text: &str) -> bool {
-    let text = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let (mantissa, exponent) = text.find(['e', 'E']).map_or((text, None), |at| (&text[..at], Some(&text[at + 1..])));
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let mantissa = match mantissa.split_once('.') {
-        Some((whole, part)) => digits(whole) && digits(part) && !(whole.is_empty() && part.is_empty()),
-        None => !mantissa.is_empty() && digits(mantissa),
-    };
-    let exponent = exponent.is_none_or(|exponent| {
-        let exponent = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
-        !exponent.is_empty() && digits(exponent)
-    });
-    mantissa && exponent
+fn float(text: &str) -> Option<Value> {
+    let digits = text.trim_start_matches(['+', '-']);
+    let is_float = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+        && digits.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-'))
+        && digits.bytes().any(|byte| byte.is_ascii_digit());
+    if is_float { text.parse().ok().map(number) } else { None }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use serde_json::json;
 
-    use super::*;
-
     #[test]
-    fn plain_scalars_mean_what_yaml_1_1_says() {
-        for (text, value) in [
-            ("{on: yes, \"on\": \"yes\"}", json!({ "true": true, "on": "yes" })),
-            ("[n, 0123, 0x1F, -7, +3, 1_000]", json!([false, 83, 31, -7, 3, 1000])),
-            ("[1.5, .5, 1e3, 1.2.3, 2001-01-01, 08]", json!([1.5, 0.5, 1000, "1.2.3", "2001-01-01", 8])),
-            ("[~, null, '', !!str 1]", json!([null, null, "", "1"])),
-            ("{1: a, null: b}", json!({ "1": "a", "null": "b" })),
-            ("a: &x {b: 1, c: 2}\nd:\n  <<: *x\n  c: 3", json!({ "a": { "b": 1, "c": 2 }, "d": { "b": 1, "c": 3 } })),
-            ("a: |\n  one\n  two\n", json!({ "a": "one\ntwo\n" })),
-            ("", json!(null)),
-            ("a: 1\n---\nb: 2", json!({ "a": 1 })),
-        ] {
-            assert_eq!(read(text.as_bytes()), Ok(value), "{text}");
-        }
+    fn scalars_mean_what_they_mean_in_yaml_1_1() {
+        let text = "on: yes\nquoted: 'yes'\ncount: 1\nf: 1.50\noct: 0644\nhex: 0x10\ntime: 2026-01-02T03:04:05Z\nnone: ~\n\
+                    ip: 10.0.0.1\nexp: 1e3\nblock: |\n  a\n  b\nlist: [a, -1]\nversion: 1.2.3\ncpu: 500m\nempty:\n";
+        let expected = json!({
+            "true": true, "quoted": "yes", "count": 1, "f": 1.5, "oct": 420, "hex": 16, "time": "2026-01-02T03:04:05Z",
+            "none": null, "ip": "10.0.0.1", "exp": 1000, "block": "a\nb\n", "list": ["a", -1], "version": "1.2.3",
+            "cpu": "500m", "empty": null,
+        });
+        assert_eq!(read(text.as_bytes()).map(|document| document.value), Ok(expected));
     }
 
     #[test]
-    fn a_bomb_is_refused() {
-        let mut text = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
+    fn aliases_are_followed_and_bombs_refused() {
+        let document = read(b"a: &x {b: 1}\nc: *x\nd: {<<: *x, e: 2}\na: 1\n").expect("YAML");
+        assert_eq!(document.value, json!({"a": 1, "c": {"b": 1}, "d": {"b": 1, "e": 2}}));
+        assert_eq!(document.duplicates, ["a"]);
+        let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for level in 1..9 {
-            let aliases = vec![format!("*a{}", level - 1); 10].join(",");
-            text.push_str(&format!("a{level}: &a{level} [{aliases}]\n"));
+            let previous = format!("*a{}", level - 1);
+            bomb.push_str(&format!("a{level}: &a{level} [{}]\n", vec![previous; 10].join(", ")));
         }
-        assert!(read(text.as_bytes()).is_err_and(|why| why.contains("excessive aliasing")));
+        assert!(read(bomb.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn syntax_errors_are_worded_as_go_words_them() {
+        assert_eq!(read(b"a: [\n").map(|_| ()), Err("yaml: line 1: did not find expected node content".to_owned()));
+        assert_eq!(read(b"").map(|document| document.value), Ok(Value::Null));
     }
 }
