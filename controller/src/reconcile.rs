@@ -75,6 +75,11 @@ impl Controller {
         decide::decide(observed, &self.settings, now)
     }
 
+    /// Decides how to tell users that a change was refused: an event, or nothing.
+    pub fn report(&self, observed: &Observed, failure: &Error, now: Timestamp) -> Plan {
+        decide::report(observed, failure, &self.settings, now)
+    }
+
     /// Carries out one change: one request, or one action in a guest.
     ///
     /// # Errors
@@ -100,7 +105,12 @@ impl Controller {
         let plan = self.decide(&observed, now);
         for change in &plan.changes {
             tracing::debug!(%target, %change, "applying");
-            self.apply(change).await?;
+            if let Err(failure) = self.apply(change).await {
+                for telling in &self.report(&observed, &failure, now).changes {
+                    self.apply(telling).await?;
+                }
+                return Err(failure);
+            }
         }
         Ok(plan.next_check)
     }

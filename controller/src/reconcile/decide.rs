@@ -8,7 +8,8 @@ use serde_json::json;
 use super::observed::{ClusterFacts, ConfigFacts, Observed};
 use super::plan::{Act, ObjectRef, Plan};
 use super::view::View;
-use super::{cleanup, installation, restore, running};
+use super::{cleanup, events, installation, restore, running};
+use crate::error::Error;
 use crate::kinds;
 use crate::names::{CONFIG_NAME, FINALIZER, RESTORING};
 use crate::settings::Settings;
@@ -20,6 +21,19 @@ pub fn decide(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan 
         Observed::Cluster(facts) => cluster(facts, settings, now),
         Observed::Config(facts) => config(facts, settings),
     }
+}
+
+/// Tells the users of a target why a change was refused. What was merely stale is not worth telling.
+pub fn report(observed: &Observed, failure: &Error, settings: &Settings, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    if let Observed::Cluster(facts) = observed
+        && let Some(cluster) = &facts.cluster
+        && !failure.is_stale()
+    {
+        let view = View { facts, cluster, settings, now };
+        events::of_failure(&view, &failure.to_string(), &mut plan);
+    }
+    plan
 }
 
 fn cluster(facts: &ClusterFacts, settings: &Settings, now: Timestamp) -> Plan {

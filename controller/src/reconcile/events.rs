@@ -10,6 +10,9 @@ use super::view::View;
 use crate::api::{ClusterState, ClusterStatus, Member, MemberState};
 use crate::kinds;
 
+/// Most characters of a message.
+const MESSAGE_MAX: usize = 1000;
+
 const CLUSTER: &str = "Cluster";
 const ROLE: &str = "Role";
 const MEMBER: &str = "Member";
@@ -52,6 +55,11 @@ fn report_waits(view: &View<'_>, plan: &mut Plan, waits: [(bool, bool); 3]) {
 /// The label is gone.
 pub(super) fn resumed(view: &View<'_>, plan: &mut Plan) {
     record(view, plan, CLUSTER, false, "reconciliation resumed");
+}
+
+/// A write was refused, and will be tried again. Saying it once for each version of the cluster is enough.
+pub(super) fn of_failure(view: &View<'_>, failure: &str, plan: &mut Plan) {
+    record(view, plan, CLUSTER, true, failure);
 }
 
 /// What changed in a cluster that is not being restored.
@@ -98,6 +106,7 @@ fn of_member(view: &View<'_>, plan: &mut Plan, before: MemberState, member: &Mem
 /// Adds the write of one event. Its name follows from what it says about which version of the cluster, so
 /// that saying it twice is one event.
 fn record(view: &View<'_>, plan: &mut Plan, reason: &str, warning: bool, message: &str) {
+    let message: String = message.chars().take(MESSAGE_MAX).collect();
     let version = view.cluster.metadata.resource_version.as_deref().unwrap_or_default();
     let digest = Sha256::digest(format!("{}\n{version}\n{reason}\n{message}", view.uid()));
     let suffix: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();

@@ -337,7 +337,8 @@ fn finish(mut look: Look<'_>) -> Plan {
     // Neither guests that refuse nor a backup that cannot be written may keep the other waiting for ever. When
     // the backup has failed to follow before, chance decides who is first.
     let failed_before = backup::is_behind(&view, wanted, &stored);
-    let guests_first = quiet != (failed_before && view.turn() % 2 == 0);
+    let turned = failed_before && view.turn().is_multiple_of(2);
+    let guests_first = if turned { !quiet } else { quiet };
     if guests_first {
         plan.changes.append(&mut asked.changes);
     }

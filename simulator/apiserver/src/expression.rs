@@ -51,7 +51,9 @@ impl Program {
     /// # Errors
     /// Syntax errors and references to anything unknown, with place and excerpt.
     pub fn compile(source: &str, vars: &[&str]) -> Result<Self, CompileError> {
-        Self::compile_in(Arc::clone(environment()), source, vars)
+        let program = Self::compile_in(Arc::clone(environment()), source, vars)?;
+        check::check_untyped(&program, vars, false).map_err(CompileError)?;
+        Ok(program)
     }
 
     /// Compiles an expression that may build objects: `Object{...}` and `JSONPatch{...}`.
@@ -61,7 +63,9 @@ impl Program {
     pub fn compile_literal(source: &str, vars: &[&str]) -> Result<Self, CompileError> {
         let mut environment = new_environment();
         literals::declare(&mut environment, source);
-        Self::compile_in(Arc::new(environment), source, vars)
+        let program = Self::compile_in(Arc::new(environment), source, vars)?;
+        check::check_untyped(&program, vars, true).map_err(CompileError)?;
+        Ok(program)
     }
 
     fn compile_in(environment: Arc<Env>, source: &str, vars: &[&str]) -> Result<Self, CompileError> {
@@ -181,6 +185,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_declared_is_refused_before_anything_is_evaluated() {
+        let cases = [
+            ("objec.spec", "1:1: undeclared reference to 'objec' (in container '')"),
+            ("object.spec.fo('a')", "1:15: undeclared reference to 'fo' (in container '')"),
+            ("'a' > 1", "1:5: found no matching overload for '_>_' applied to '(string, int)'"),
+            ("'a'.startsWith(1)", "1:15: found no matching overload for 'startsWith' applied to 'string.(int)'"),
+        ];
+        for (source, expected) in cases {
+            let error = Program::compile(source, &["object"]).expect_err(source).0;
+            assert!(error.starts_with(&format!("ERROR: <input>:{expected}\n | {source}")), "{error}");
+        }
+    }
+
+    #[test]
     fn the_functions_of_kubernetes_are_there() {
         let truths = [
             "quantity('1.5Gi').isGreaterThan(quantity('1G')) && quantity('50k').asInteger() == 50000",
@@ -194,6 +212,9 @@ mod tests {
             "'%s has %d'.format(['a', 2]) == 'a has 2' && 'A,b'.lowerAscii().split(',') == ['a', 'b']",
             "duration('1h') > duration('59m') && timestamp('2026-01-02T03:04:05Z').getFullYear() == 2026",
             "[1, 2, 3].slice(0, 2) == [1, 2] && {'a': 1}.exists(k, k == 'a')",
+            "sets.contains([1, 2], [2]) && !sets.intersects([1], [2]) && sets.equivalent([1, 2, 1], [2, 1])",
+            "semver('1.2.3').isLessThan(semver('1.10.0')) && semver('1.2.3-rc.1').major() == 1 && !isSemver('v1')",
+            "semver('1.0.0-rc.1').compareTo(semver('1.0.0')) == -1 && isSemver('v1.2', true)",
         ];
         for source in truths {
             let program = Program::compile(source, &[]).expect(source);

@@ -18,6 +18,7 @@ pub mod mailbox;
 pub mod namespace;
 pub mod node;
 pub mod protection;
+pub mod resource_quota;
 pub mod stateful_set;
 
 /// One control loop. Implementations are plain data: cloning one forks it.
@@ -89,6 +90,7 @@ pub fn standard() -> Vec<Box<dyn ControlLoop>> {
         Box::new(stateful_set::StatefulSets::default()),
         Box::new(claim_binder::ClaimBinder::default()),
         Box::new(protection::Protection::default()),
+        Box::new(resource_quota::ResourceQuotas::default()),
     ]
 }
 

@@ -155,8 +155,21 @@ fn type_at(set: &SchemaSet, place: u32) -> Type {
 /// # Errors
 /// What does not fit, as cel-go prints it.
 pub(crate) fn check(program: &Program, set: &SchemaSet, variables: Vec<(&str, Known)>) -> Result<Known, String> {
+    run(program, set, variables, false)
+}
+
+/// Checks a program whose variables may be anything; `builds` says that it may build objects.
+///
+/// # Errors
+/// What does not fit, as cel-go prints it.
+pub(crate) fn check_untyped(program: &Program, variables: &[&str], builds: bool) -> Result<(), String> {
+    let variables = variables.iter().map(|name| (*name, Known::new(Type::Dyn, 0))).collect();
+    run(program, &SchemaSet::default(), variables, builds).map(|_| ())
+}
+
+fn run(program: &Program, set: &SchemaSet, variables: Vec<(&str, Known)>, builds: bool) -> Result<Known, String> {
     let variables = variables.into_iter().map(|(name, known)| (name.to_owned(), known)).collect();
-    let mut checker = Checker { set, source: program.program.source_info(), variables, errors: Vec::new() };
+    let mut checker = Checker { set, source: program.program.source_info(), variables, builds, errors: Vec::new() };
     let known = checker.expression(program.program.expression());
     if checker.errors.is_empty() {
         return Ok(known);
@@ -182,6 +195,8 @@ struct Checker<'a> {
     source: &'a SourceInfo,
     /// Innermost last.
     variables: Vec<(String, Known)>,
+    /// May objects be built?
+    builds: bool,
     /// Offset and message.
     errors: Vec<(usize, String)>,
 }
@@ -225,7 +240,18 @@ impl Checker<'_> {
                 let type_ = Type::Map(Box::new(common(keys.iter())), Box::new(common(found.iter())));
                 Known { type_, place: None, size, cost }
             }
-            Expr::Struct(_) => self.error(expression.id, "undeclared reference to a message type".to_owned()),
+            Expr::Struct(built) if self.builds => {
+                for entry in &built.entries {
+                    if let EntryExpr::StructField(field) = &entry.expr {
+                        self.expression(&field.value);
+                    }
+                }
+                Known::new(Type::Dyn, 0)
+            }
+            Expr::Struct(built) => {
+                let message = format!("undeclared reference to '{}' (in container '')", built.type_name);
+                self.error(expression.id, message)
+            }
         }
     }
 

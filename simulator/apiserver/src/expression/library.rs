@@ -4,8 +4,9 @@
 //! |---|---|
 //! | [`quantities`] | `quantity`, `isQuantity` and what quantities can do |
 //! | [`networks`] | `ip`, `cidr`, `url` and theirs |
-//! | [`lists`] | `isSorted`, `sum`, `min`, `max`, `indexOf`, `lastIndexOf` |
+//! | [`lists`] | `isSorted`, `sum`, `min`, `max`, `indexOf`, `lastIndexOf`; `sets` |
 //! | [`texts`] | `find`, `findAll`; named formats |
+//! | [`versions`] | `semver` and theirs |
 //!
 //! String functions, `slice`, `distinct` and their like are extensions of the `cel` crate.
 
@@ -17,6 +18,7 @@ mod lists;
 mod networks;
 mod quantities;
 mod texts;
+mod versions;
 
 /// Declares every function.
 ///
@@ -28,7 +30,8 @@ pub fn register(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_extension(quantities::register)?;
     env.add_extension(networks::register)?;
     env.add_extension(lists::register)?;
-    env.add_extension(texts::register)
+    env.add_extension(texts::register)?;
+    env.add_extension(versions::register)
 }
 
 /// What an overload answers.

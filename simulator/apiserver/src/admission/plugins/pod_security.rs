@@ -118,7 +118,7 @@ mod tests {
         let mut privileged = sound.clone();
         privileged["privileged"] = true.into();
         for (level, spec, violations) in [
-            (Level::Restricted, container(sound.clone()), ""),
+            (Level::Restricted, container(sound), ""),
             (Level::Baseline, container(json!({})), ""),
             (
                 Level::Baseline,

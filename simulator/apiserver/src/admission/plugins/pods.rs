@@ -28,10 +28,12 @@ pub(super) fn set_priority(attributes: &mut Attributes, context: &Context<'_>) -
         // An update that leaves them out keeps them.
         let Some(old) = attributes.old_object.clone() else { return Ok(()) };
         for field in ["priority", "preemptionPolicy"] {
-            if spec[field].is_null() && !old["spec"][field].is_null() {
-                if let Some(spec) = spec_mut(attributes) {
-                    spec.insert(field.to_owned(), old["spec"][field].clone());
-                }
+            let kept = &old["spec"][field];
+            if spec[field].is_null()
+                && !kept.is_null()
+                && let Some(spec) = spec_mut(attributes)
+            {
+                spec.insert(field.to_owned(), kept.clone());
             }
         }
         return Ok(());

@@ -24,6 +24,8 @@ enum T {
     Cidr,
     Url,
     Format,
+    Semver,
+    Authorizer,
     /// A list of strings.
     Texts,
     /// As a result: the type of the first argument.
@@ -39,8 +41,8 @@ enum T {
 }
 
 use T::{
-    Any, Bool, Bytes, Cidr, Double, Duration, First, Format, Inner, Int, Ip, Item, List, Map, Maybe, Optional,
-    Quantity, Same, Text, Texts, Timestamp, TypeOf, Uint, Url,
+    Any, Authorizer, Bool, Bytes, Cidr, Double, Duration, First, Format, Inner, Int, Ip, Item, List, Map, Maybe,
+    Optional, Quantity, Same, Semver, Text, Texts, Timestamp, TypeOf, Uint, Url,
 };
 
 /// Name, called on a target, arguments (the target first), result.
@@ -122,6 +124,19 @@ const OVERLOADS: &[Overload] = &[
     ("containsCIDR", true, &[Cidr, Text], Bool), ("containsCIDR", true, &[Cidr, Cidr], Bool),
     ("url", false, &[Text], Url), ("isURL", false, &[Text], Bool), ("getScheme", true, &[Url], Text), ("getHost", true, &[Url], Text),
     ("getHostname", true, &[Url], Text), ("getPort", true, &[Url], Text), ("getEscapedPath", true, &[Url], Text), ("getQuery", true, &[Url], Map),
+    ("sets.contains", false, &[List, List], Bool), ("sets.intersects", false, &[List, List], Bool), ("sets.equivalent", false, &[List, List], Bool),
+    // Versions.
+    ("semver", false, &[Text], Semver), ("semver", false, &[Text, Bool], Semver), ("isSemver", false, &[Text], Bool), ("isSemver", false, &[Text, Bool], Bool),
+    ("isGreaterThan", true, &[Semver, Semver], Bool), ("isLessThan", true, &[Semver, Semver], Bool), ("compareTo", true, &[Semver, Semver], Int),
+    ("major", true, &[Semver], Int), ("minor", true, &[Semver], Int), ("patch", true, &[Semver], Int),
+    // What a user may do.
+    ("path", true, &[Authorizer, Text], Authorizer), ("group", true, &[Authorizer, Text], Authorizer), ("resource", true, &[Authorizer, Text], Authorizer),
+    ("subresource", true, &[Authorizer, Text], Authorizer), ("namespace", true, &[Authorizer, Text], Authorizer), ("name", true, &[Authorizer, Text], Authorizer),
+    ("serviceAccount", true, &[Authorizer, Text, Text], Authorizer), ("fieldSelector", true, &[Authorizer, Text], Authorizer),
+    ("labelSelector", true, &[Authorizer, Text], Authorizer), ("check", true, &[Authorizer, Text], Authorizer),
+    ("allowed", true, &[Authorizer], Bool), ("reason", true, &[Authorizer], Text), ("errored", true, &[Authorizer], Bool), ("error", true, &[Authorizer], Text),
+    // Keys of JSON patches.
+    ("jsonpatch.escapeKey", false, &[Text], Text),
     // Named formats.
     ("format.named", false, &[Text], Optional), ("format.dns1123Label", false, &[], Format), ("format.dns1123Subdomain", false, &[], Format),
     ("format.dns1035Label", false, &[], Format), ("format.qualifiedName", false, &[], Format), ("format.dns1123LabelPrefix", false, &[], Format),
@@ -217,6 +232,8 @@ fn of(declared: T, args: &[&Type]) -> Type {
         Cidr => Type::Opaque("net.CIDR"),
         Url => Type::Opaque("kubernetes.URL"),
         Format => Type::Opaque("kubernetes.NamedFormat"),
+        Semver => Type::Opaque("kubernetes.Semver"),
+        Authorizer => Type::Opaque("kubernetes.authorization.Authorizer"),
         First => first(),
         Item => match first() {
             Type::List(item) => *item,

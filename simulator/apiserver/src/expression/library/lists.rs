@@ -1,6 +1,6 @@
-//! `[1, 2].isSorted()`, `[1, 2].sum()`, `["a"].indexOf("a")`.
+//! `[1, 2].isSorted()`, `[1, 2].sum()`, `["a"].indexOf("a")`, `sets.contains([1, 2], [1])`.
 //!
-//! Source: `k8s.io/apiserver/pkg/cel/library/lists.go`.
+//! Source: `k8s.io/apiserver/pkg/cel/library/lists.go`, `cel-go/ext/sets.go`.
 
 use std::cmp::Ordering;
 
@@ -20,7 +20,27 @@ pub(super) fn register(env: &mut Env) -> Result<(), DeclarationError> {
     })?;
     env.add_member_overload("lastIndexOf", "list_last_index_of", LIST_TYPE, vec![DYN_TYPE], |args| {
         position(&args, |found| found.last())
+    })?;
+    env.add_overload("sets.contains", "list_sets_contains_list", vec![LIST_TYPE, LIST_TYPE], |args| {
+        let (left, right) = (items(&args)?, items(&args[1..])?);
+        boolean(right.iter().all(|item| has(&left, item)))
+    })?;
+    env.add_overload("sets.intersects", "list_sets_intersects_list", vec![LIST_TYPE, LIST_TYPE], |args| {
+        let (left, right) = (items(&args)?, items(&args[1..])?);
+        boolean(right.iter().any(|item| has(&left, item)))
+    })?;
+    env.add_overload("sets.equivalent", "list_sets_equivalent_list", vec![LIST_TYPE, LIST_TYPE], |args| {
+        let (left, right) = (items(&args)?, items(&args[1..])?);
+        boolean(right.iter().all(|item| has(&left, item)) && left.iter().all(|item| has(&right, item)))
     })
+}
+
+fn has(items: &[Box<dyn Val + '_>], wanted: &Box<dyn Val + '_>) -> bool {
+    items.iter().any(|item| item.equals(&**wanted))
+}
+
+fn boolean<'b, 'v>(value: bool) -> Answer<'b, 'v> {
+    Ok(CowVal::owned(CelBool::from(value)))
 }
 
 fn items<'v>(args: &[CowVal<'_, 'v>]) -> Result<Vec<Box<dyn Val + 'v>>, ExecutionError> {
@@ -43,10 +63,10 @@ fn is_sorted<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
     let items = items(&args)?;
     for pair in items.windows(2) {
         if compare(&*pair[0], &*pair[1])? == Ordering::Greater {
-            return Ok(CowVal::owned(CelBool::from(false)));
+            return boolean(false);
         }
     }
-    Ok(CowVal::owned(CelBool::from(true)))
+    boolean(true)
 }
 
 fn sum<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {

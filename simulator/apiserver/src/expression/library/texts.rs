@@ -1,6 +1,6 @@
-//! `"abc123".find("[0-9]+")`; `format.dns1123Label().validate("x")`.
+//! `"abc123".find("[0-9]+")`; `format.dns1123Label().validate("x")`; `jsonpatch.escapeKey("a/b")`.
 //!
-//! Source: `k8s.io/apiserver/pkg/cel/library/{regex,format}.go`.
+//! Source: `k8s.io/apiserver/pkg/cel/library/{regex,format,jsonpatch}.go`.
 
 use std::any::Any;
 use std::sync::OnceLock;
@@ -76,6 +76,10 @@ pub(super) fn register(env: &mut Env) -> Result<(), DeclarationError> {
             Ok(CowVal::owned(all(text, &pattern, limit)))
         },
     )?;
+    env.add_overload("jsonpatch.escapeKey", "string_jsonpatch_escape_key_string", vec![STRING_TYPE], |args| {
+        let key = arg::<CelString>(&args, 0)?.inner().replace('~', "~0").replace('/', "~1");
+        Ok(CowVal::owned(CelString::from(key)))
+    })?;
     register_formats(env)
 }
 

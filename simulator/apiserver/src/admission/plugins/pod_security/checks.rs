@@ -57,7 +57,7 @@ fn counted(singular: &str, names: &[&str]) -> String {
 }
 
 /// Names of the containers for which something holds.
-fn named<'a>(spec: &'a Value, wrong: impl Fn(&Value) -> bool) -> Vec<&'a str> {
+fn named(spec: &Value, wrong: impl Fn(&Value) -> bool) -> Vec<&str> {
     containers(spec).filter(|container| wrong(&container["securityContext"])).map(name).collect()
 }
 
