@@ -213,7 +213,7 @@ impl Chain {
     /// The refusal. Warnings given before it still count: see [`Self::warnings`].
     pub fn begin(&mut self, context: &mut Context<'_>) -> Result<Step, ApiError> {
         match &mut self.phase {
-            Phase::Mutating(calls) => calls.begin(&mut self.attributes, context),
+            Phase::Mutating(calls) => calls.begin(&mut self.attributes, &mut self.warnings, context),
             Phase::Validating(calls) => calls.begin(&mut self.attributes, &mut self.warnings, context),
         }
     }

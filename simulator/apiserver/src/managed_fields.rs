@@ -191,6 +191,14 @@ fn unowned() -> &'static FieldSet {
     &UNOWNED
 }
 
+/// Is this a value of `metadata.managedFields`?
+///
+/// # Errors
+/// What is malformed.
+pub fn check_entries(managed_fields: &Value) -> Result<(), String> {
+    entries::Entries::decode(managed_fields).map(drop)
+}
+
 /// An object with everything that `fields` sets, merged as server-side apply merges; nobody comes to own
 /// anything.
 ///

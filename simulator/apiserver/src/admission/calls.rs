@@ -6,13 +6,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::matching::Matched;
 use super::review::{self, Verdict};
 use super::webhooks::Webhook;
 use super::{Attributes, Context, Step, plugins, policies};
 use crate::control_plane::{WebhookAnswer, WebhookCall};
 use crate::error::ApiError;
-use crate::object::Object;
+use crate::object::{Object, set_meta};
 use crate::patch::json;
 
 /// A webhook that has been asked and has not yet answered.
@@ -90,22 +92,27 @@ pub(super) struct Mutating {
     again: BTreeSet<String>,
     /// The object as the webhooks of the first round left it.
     output: Option<Object>,
+    /// `metadata.managedFields` before the first webhook was asked.
+    managed_fields: Option<Value>,
 }
 
 impl Mutating {
-    pub(super) fn begin(&mut self, attributes: &mut Attributes, context: &mut Context<'_>) -> Result<Step, ApiError> {
+    pub(super) fn begin(
+        &mut self,
+        attributes: &mut Attributes,
+        warnings: &mut Vec<String>,
+        context: &mut Context<'_>,
+    ) -> Result<Step, ApiError> {
         plugins::mutate(attributes, context)?;
         if !attributes.configures_admission() {
-            let before = attributes.object.clone();
-            policies::mutating::mutate(attributes, self.second_round, context)?;
-            self.changed |= before != attributes.object;
+            self.changed |= policies::mutating::mutate(attributes, self.second_round, context)?;
             self.webhooks = Arc::clone(context.configurations.mutating());
         }
         if self.second_round && self.output != attributes.object {
             // The plugins changed it after the webhooks had seen it.
             self.again.append(&mut self.again_if_changed);
         }
-        self.go_on(attributes, context)
+        self.go_on(attributes, warnings, context)
     }
 
     pub(super) fn answer(
@@ -115,7 +122,7 @@ impl Mutating {
         warnings: &mut Vec<String>,
         context: &mut Context<'_>,
     ) -> Result<Step, ApiError> {
-        let Some(asked) = self.asked.take() else { return self.go_on(attributes, context) };
+        let Some(asked) = self.asked.take() else { return self.go_on(attributes, warnings, context) };
         let webhook = &asked.webhook;
         let outcome = review::read(answer, webhook, &asked.uid, true).map_err(Trouble::Call).and_then(|verdict| {
             warnings.extend_from_slice(&verdict.warnings);
@@ -131,10 +138,15 @@ impl Mutating {
         if let Err(trouble) = outcome {
             trouble.settle(webhook)?;
         }
-        self.go_on(attributes, context)
+        self.go_on(attributes, warnings, context)
     }
 
-    fn go_on(&mut self, attributes: &mut Attributes, context: &mut Context<'_>) -> Result<Step, ApiError> {
+    fn go_on(
+        &mut self,
+        attributes: &mut Attributes,
+        warnings: &mut Vec<String>,
+        context: &mut Context<'_>,
+    ) -> Result<Step, ApiError> {
         while let Some(webhook) = self.webhooks.get(self.next) {
             self.next += 1;
             let Some(matched) = webhook.wants(attributes, context)? else { continue };
@@ -143,6 +155,10 @@ impl Mutating {
             }
             match ask(webhook, matched, attributes, context) {
                 Ok((asked, call)) => {
+                    let object = attributes.object.as_ref();
+                    self.managed_fields.get_or_insert_with(|| {
+                        object.map_or(Value::Null, |it| it["metadata"]["managedFields"].clone())
+                    });
                     self.asked = Some(asked);
                     return Ok(Step::Ask(call));
                 }
@@ -150,12 +166,32 @@ impl Mutating {
             }
         }
         if self.second_round || !self.changed {
+            self.keep_managed_fields(attributes, warnings);
             return Ok(Step::Admitted);
         }
         self.second_round = true;
         self.next = 0;
         self.output.clone_from(&attributes.object);
-        self.begin(attributes, context)
+        self.begin(attributes, warnings, context)
+    }
+
+    /// Webhooks may change who owns what, but not into nonsense
+    /// (`k8s.io/apimachinery/pkg/util/managedfields`, `NewManagedFieldsValidatingAdmissionController`).
+    fn keep_managed_fields(&mut self, attributes: &mut Attributes, warnings: &mut Vec<String>) {
+        let Some(before) = self.managed_fields.take() else { return };
+        let after = attributes.object.as_ref().map_or(&Value::Null, |object| &object["metadata"]["managedFields"]);
+        if *after == before {
+            return;
+        }
+        if let Err(why) = crate::managed_fields::check_entries(after) {
+            warnings.push(format!(
+                ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated \
+                 mutating admission controller; please fix your requests: {why}"
+            ));
+            if let Some(object) = attributes.object_mut() {
+                set_meta(object, "managedFields", before);
+            }
+        }
     }
 }
 

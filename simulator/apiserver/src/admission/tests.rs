@@ -190,6 +190,23 @@ fn a_webhook_is_not_asked_again_when_nothing_changed_after_it() {
 }
 
 #[test]
+fn a_webhook_cannot_break_managed_fields() {
+    let entry = |fields_type: &str| json!([{"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": fields_type, "fieldsV1": {}}]);
+    let mut object = config_map("a");
+    object["metadata"]["managedFields"] = entry("FieldsV1");
+    for (value, kept) in [(entry("other"), true), (json!([]), false)] {
+        let configuration = webhooks("MutatingWebhookConfiguration", "a", &[("edit", json!({}))]);
+        let (outcome, warnings) = Cluster::with(&[configuration])
+            .run(Chain::mutating(create(object.clone())), |_, _| {
+                patch(&json!([{"op": "replace", "path": "/metadata/managedFields", "value": value}]))
+            });
+        let admitted = outcome.unwrap().object.unwrap();
+        assert_eq!(admitted["metadata"]["managedFields"] == entry("FieldsV1"), kept);
+        assert_eq!(warnings.len() == 1, kept, "{warnings:?}");
+    }
+}
+
+#[test]
 fn every_validating_webhook_is_asked_and_the_first_refusal_counts() {
     let three = [("one", json!({})), ("two", json!({})), ("three", json!({}))];
     let mut cluster = Cluster::with(&[webhooks("ValidatingWebhookConfiguration", "a", &three)]);

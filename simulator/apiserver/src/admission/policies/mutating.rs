@@ -73,7 +73,8 @@ impl Mutation {
     }
 }
 
-/// Lets every bound policy change the object; in the second round those that want it again.
+/// Lets every bound policy change the object; in the second round those that want it again. Answers
+/// whether one did.
 ///
 /// # Errors
 /// The first policy that fails and may not be ignored.
@@ -81,10 +82,11 @@ pub(in crate::admission) fn mutate(
     attributes: &mut Attributes,
     second_round: bool,
     context: &Context<'_>,
-) -> Result<(), ApiError> {
+) -> Result<bool, ApiError> {
     if attributes.object.is_none() || !super::concern(attributes) {
-        return Ok(());
+        return Ok(false);
     }
+    let mut changed = false;
     for (policy, bound) in context.configurations.mutating_policies() {
         let asked = policy.terms.criteria.concerns(attributes) && (!second_round || policy.again_if_needed);
         if !asked {
@@ -99,7 +101,10 @@ pub(in crate::admission) fn mutate(
         };
         for binding in bound {
             match policy.apply(binding, &matched, attributes, context) {
-                Ok(Some(object)) => attributes.object = Some(object),
+                Ok(Some(object)) => {
+                    attributes.object = Some(object);
+                    changed = true;
+                }
                 Ok(None) => {}
                 Err(_) if policy.terms.ignores_failure => {}
                 Err(why) => {
@@ -109,7 +114,7 @@ pub(in crate::admission) fn mutate(
             }
         }
     }
-    Ok(())
+    Ok(changed)
 }
 
 fn denied(attributes: &Attributes, who: &str, why: &str) -> ApiError {
