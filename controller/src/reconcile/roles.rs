@@ -11,6 +11,7 @@ use serde_json::json;
 use super::plan::{Act, ObjectRef};
 use super::running::{Look, adoptable, create};
 use super::status::{add, test};
+use super::view::View;
 use super::{children, members};
 use crate::api::{KubeDirectorApp, MemberState, RoleStatus};
 use crate::kinds;
@@ -45,7 +46,7 @@ fn one(look: &mut Look<'_>, app: &KubeDirectorApp, id: &str) {
     };
     match found {
         None => without_set(look, app, id, known, &named),
-        Some(set) => with_set(look, id, known, set),
+        Some(set) => with_set(look, app, id, known, set),
     }
 }
 
@@ -111,7 +112,7 @@ fn without_set(look: &mut Look<'_>, app: &KubeDirectorApp, id: &str, known: Opti
     create(look, &kinds::STATEFUL_SET, named, set, purpose);
 }
 
-fn with_set(look: &mut Look<'_>, id: &str, known: Option<usize>, set: &StatefulSet) {
+fn with_set(look: &mut Look<'_>, app: &KubeDirectorApp, id: &str, known: Option<usize>, set: &StatefulSet) {
     let view = look.view;
     let index = known.unwrap_or_else(|| {
         look.next.roles.push(RoleStatus { id: id.to_owned(), ..RoleStatus::default() });
@@ -126,10 +127,8 @@ fn with_set(look: &mut Look<'_>, id: &str, known: Option<usize>, set: &StatefulS
     if look.next.roles[index].stateful_set.is_empty() {
         take_in(look, index, set);
     }
-    if template_names_an_owner(set)
-        && view.safeguards().clean_claim_template
-        && view.safeguards().replace_stale_template
-    {
+    let unwanted = view.safeguards().clean_claim_template && view.safeguards().replace_stale_template;
+    if unwanted && template_names_an_owner(set) && selects_the_same(&view, app, set, id) {
         let on = ObjectRef::observed(&kinds::STATEFUL_SET, set);
         look.early.push(on, Act::Delete { orphan: true }, "make it again without an owner in its claim template");
         look.unsettled = true;
@@ -176,6 +175,12 @@ fn scale(look: &mut Look<'_>, index: usize, set: &StatefulSet) {
         );
         look.unsettled = true;
     }
+}
+
+/// One made again would find the pods of this one: it selects by the same labels.
+fn selects_the_same(view: &View<'_>, app: &KubeDirectorApp, set: &StatefulSet, id: &str) -> bool {
+    let selected = set.spec.as_ref().and_then(|spec| spec.selector.match_labels.as_ref());
+    view.role(id).is_some_and(|role| selected == Some(&children::pod_labels(view, app, role)))
 }
 
 fn template_names_an_owner(set: &StatefulSet) -> bool {

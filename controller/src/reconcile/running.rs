@@ -262,7 +262,9 @@ fn repair_claims(look: &mut Look<'_>) {
 /// Counts changes of the connections, and everything that makes the guests' metadata old.
 fn compare_connections(look: &mut Look<'_>) {
     let hash = connections::hash(&look.view.facts.connections);
-    if look.next.last_connection_hash != hash {
+    // A connected cluster that does not know its members yet has not lost them.
+    let settled = look.view.facts.connections.iter().all(|connection| !connection.unsettled);
+    if settled && look.next.last_connection_hash != hash {
         // The first hash of a cluster without connections is no change.
         let first = look.next.last_connection_hash.is_empty();
         if !first || !look.view.facts.connections.is_empty() {
