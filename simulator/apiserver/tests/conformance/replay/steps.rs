@@ -16,6 +16,9 @@ const TAG: &str = "qzkwxvjy";
 /// Between two polls of a step that waits.
 const POLL: SignedDuration = SignedDuration::from_millis(50);
 
+/// Seconds after which a watch is given up that is read as if it were a plain body.
+const WHOLE_WATCH: f64 = 20.0;
+
 /// An answer before normalisation.
 struct Answered<'c> {
     id: String,
@@ -86,6 +89,7 @@ fn steps<'c>(script: &'c Value, stage: &mut Stage, answers: &mut Vec<Answered<'c
                 let reply =
                     send(stage, &request, (watch["seconds"].as_f64().unwrap_or(3.0), wanted.unwrap_or(usize::MAX)))?;
                 match reply {
+                    Reply::Response(response) if response.status() == 200 => (200, lines(&response, watch), None),
                     Reply::Response(response) => read(&response),
                     Reply::Watch(number) if watch["background"] == true => {
                         in_background.push((answers.len(), number));
@@ -134,8 +138,13 @@ fn poll(stage: &mut Stage, step: &Value, request: &Value) -> Result<(u16, Value,
     let until = step.get("until").map(|until| stage.scope.fill(until)).transpose()?;
     let deadline = stage.now + seconds(&step["timeout"], 15.0)?;
     loop {
-        let Reply::Response(response) = send(stage, request, (0.0, 0))? else {
-            return Err("a watch where none was announced".to_owned());
+        let response = match send(stage, request, (WHOLE_WATCH, usize::MAX))? {
+            Reply::Response(response) => response,
+            Reply::Watch(number) => {
+                // Read like any other body, up to its end.
+                let (events, _) = stage.finish(number)?;
+                return Ok((200, json!(events), None));
+            }
         };
         let (status, body, headers) = read(&response);
         let met = until.as_ref().is_none_or(|until| contains(until, &json!({"status": status, "body": body})));
@@ -144,6 +153,14 @@ fn poll(stage: &mut Stage, step: &Value, request: &Value) -> Result<(u16, Value,
         }
         stage.pass(POLL)?;
     }
+}
+
+/// A body that is no watch, read as if it were one.
+fn lines(response: &http::Response<Bytes>, watch: &Value) -> Value {
+    let text = String::from_utf8_lossy(response.body());
+    let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let wanted = watch["events"].as_u64().and_then(|count| usize::try_from(count).ok());
+    json!({"events": events.take(wanted.unwrap_or(usize::MAX)).collect::<Vec<_>>()})
 }
 
 fn watched(stage: &mut Stage, watch: &Value, number: WatchNumber) -> Result<Value, String> {
@@ -201,7 +218,7 @@ fn send(stage: &mut Stage, request: &Value, watch: (f64, usize)) -> Result<Reply
         (Some(raw), _) => Bytes::from(raw.to_owned()),
         (None, Some(body)) if !body.is_null() => {
             headers.push(("Content-Type", Some("application/json".to_owned())));
-            Bytes::from(body.to_string())
+            Bytes::from(python_json(body))
         }
         _ => Bytes::new(),
     };
