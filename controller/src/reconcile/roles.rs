@@ -15,7 +15,7 @@ use super::view::View;
 use super::{children, members};
 use crate::api::{KubeDirectorApp, MemberState, RoleStatus};
 use crate::kinds;
-use crate::names;
+use crate::names::{self, MEMBERS_MAX};
 
 /// Brings every role's StatefulSet in line with the spec.
 pub(super) fn reconcile(look: &mut Look<'_>, app: &KubeDirectorApp) {
@@ -30,6 +30,10 @@ pub(super) fn reconcile(look: &mut Look<'_>, app: &KubeDirectorApp) {
 
 fn one(look: &mut Look<'_>, app: &KubeDirectorApp, id: &str) {
     let view = look.view;
+    let asked = view.role(id).and_then(|role| role.members).unwrap_or_default();
+    if usize::try_from(asked).is_ok_and(|asked| asked > MEMBERS_MAX) {
+        look.problem("TooManyMembers", format!("role {id} asks for {asked} members, more than {MEMBERS_MAX}"));
+    }
     let known = look.next.roles.iter().position(|role| role.id == id);
     let named = known.map(|index| look.next.roles[index].stateful_set.clone()).unwrap_or_default();
     let found = match view.facts.sets.get(&named) {
@@ -159,7 +163,7 @@ fn take_in(look: &mut Look<'_>, index: usize, set: &StatefulSet) {
 /// Sets the replica count: every member but those already being removed.
 fn scale(look: &mut Look<'_>, index: usize, set: &StatefulSet) {
     let members = &look.next.roles[index].members;
-    let wanted = members.iter().take_while(|member| member.state != MemberState::Deleting).count();
+    let wanted = members.iter().rposition(|member| member.state != MemberState::Deleting).map_or(0, |last| last + 1);
     let spec = set.spec.as_ref();
     let replicas = spec.and_then(|spec| spec.replicas).unwrap_or_default();
     if usize::try_from(replicas).unwrap_or_default() != wanted {
