@@ -4,6 +4,7 @@
 //! cargo run -p rewake-apiserver --example conformance -- [AREA | AREA/CASE ...] [--json FILE] [--lines N] [--root DIR]
 //! ```
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -35,7 +36,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         }
     })?;
     let mut total = (0, 0);
-    for (area, (passed, failed)) in replay::by_area(&outcomes) {
+    for (area, (passed, failed)) in by_area(&outcomes) {
         println!("{area:<20} {passed:>4} passed {failed:>4} failed");
         total = (total.0 + passed, total.1 + failed);
     }
@@ -50,4 +51,15 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         std::fs::write(file, serde_json::to_vec_pretty(&rows)?)?;
     }
     Ok(if total.1 == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Passed and failed by area.
+fn by_area(outcomes: &[replay::Outcome]) -> BTreeMap<&str, (usize, usize)> {
+    let mut areas: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for outcome in outcomes {
+        let area = outcome.case.split('/').next().unwrap_or_default();
+        let (passed, failed) = areas.entry(area).or_default();
+        *(if outcome.differences.is_empty() { passed } else { failed }) += 1;
+    }
+    areas
 }

@@ -9,7 +9,6 @@ mod stage;
 mod steps;
 mod webhook;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use corpus::{Case, Corpus};
@@ -41,15 +40,4 @@ fn one(case: &Case, stages: &stage::Stages) -> Outcome {
         Err(problem) => vec![problem],
     };
     Outcome { case: case.name.clone(), differences }
-}
-
-/// Passed and failed by area.
-pub(crate) fn by_area(outcomes: &[Outcome]) -> BTreeMap<&str, (usize, usize)> {
-    let mut areas: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for outcome in outcomes {
-        let area = outcome.case.split('/').next().unwrap_or_default();
-        let (passed, failed) = areas.entry(area).or_default();
-        *(if outcome.differences.is_empty() { passed } else { failed }) += 1;
-    }
-    areas
 }
