@@ -42,6 +42,8 @@ pub const CLAIM_TEMPLATE: &str = "p";
 pub const NO_SERVICE: &str = "n/a";
 /// The one port of the headless Service, which nothing listens on.
 pub const HEADLESS_PORT: i32 = 8888;
+/// Most members of a cluster, over all roles.
+pub const MEMBERS_MAX: usize = 1000;
 /// `fieldManager` of our writes.
 pub const FIELD_MANAGER: &str = "rewake-controller";
 

@@ -13,7 +13,8 @@ use crate::oracles::{title, uids_in};
 pub const HIDDEN: &str = "\
 # uids read `uid(KIND NAME)`, uids of objects that are gone `uid(gone N)`, other generated ids `id(N)`;
 # generated names read `PREFIX(N)`, times `(time)`, addresses `(ip N)`, node ports `(port N)`, containers `(container N)`.
-# Hidden: metadata.resourceVersion; metadata.managedFields but for their managers; Leases;
+# digests `(digest N)`. Hidden: resourceVersions; metadata.managedFields but for their managers; Leases; the
+# restore tool's labels (which of two equal objects it made is chance).
 # Events are summed up at the end. Objects that the scenario did not touch are left out.
 ";
 
@@ -108,9 +109,16 @@ impl Marks {
             }
         }
         let mut marks = Self { uids, names, gone, counters: BTreeMap::new() };
-        // Names inside uid marks are generated too.
-        let marked: BTreeMap<String, String> =
-            marks.uids.iter().map(|(uid, mark)| (uid.clone(), marks.text_names(mark))).collect();
+        // Names inside uid marks are generated too, or hold uids themselves (`pvc-UID`).
+        let plain = marks.uids.clone();
+        for mark in marks.uids.values_mut() {
+            let inner: Vec<String> = uids_in(mark).map(str::to_owned).collect();
+            for uid in inner {
+                let name = plain.get(&uid).map_or("gone", String::as_str);
+                *mark = mark.replace(&uid, name);
+            }
+        }
+        let marked = marks.uids.iter().map(|(uid, mark)| (uid.clone(), marks.text_names(mark))).collect();
         marks.uids = marked;
         marks
     }
@@ -139,7 +147,12 @@ impl Marks {
             Value::Array(items) => items.iter().map(|item| self.value(key, item)).collect(),
             Value::Object(fields) => {
                 let mut out = Map::new();
-                for (key, field) in fields {
+                for (key, field) in
+                    fields.iter().filter(|(key, _)| *key != "resourceVersion" && !key.starts_with("velero.io/"))
+                {
+                    if key == "labels" && is_only_from_the_tool(field) {
+                        continue;
+                    }
                     let replaced = self.value(key, field);
                     out.insert(self.text(key), replaced);
                 }
@@ -172,7 +185,10 @@ impl Marks {
             };
             out = out.replace(&uid, &mark);
         }
-        mask_containers(&out, |id| self.count("container", id))
+        let out = DIGEST_LENGTHS
+            .iter()
+            .fold(out, |out, length| mask_hex(&out, *length, |id| format!("(digest {})", self.count("digest", id))));
+        mask_hex(&out, CONTAINER_LENGTH, |id| format!("(container {})", self.count("container", id)))
     }
 
     fn text_names(&self, text: &str) -> String {
@@ -186,20 +202,37 @@ impl Marks {
     }
 }
 
-/// Container ids stand alone as 64 hexadecimal digits inside other text.
-fn mask_containers(text: &str, mut count: impl FnMut(&str) -> usize) -> String {
-    const LENGTH: usize = 64;
+/// Container ids are so many hexadecimal digits.
+const CONTAINER_LENGTH: usize = 64;
+/// Digests of uids and of connections, as the reference controller keeps them, are so many.
+const DIGEST_LENGTHS: [usize; 2] = [16, 32];
+
+/// Replaces every run of exactly `length` hexadecimal digits.
+fn mask_hex(text: &str, length: usize, mut mark: impl FnMut(&str) -> String) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = (0..(rest.len() + 1).saturating_sub(LENGTH)).find(|at| {
-        rest.get(*at..at + LENGTH).is_some_and(|candidate| candidate.bytes().all(|byte| byte.is_ascii_hexdigit()))
-    }) {
-        out.push_str(&rest[..at]);
-        out.push_str(&format!("(container {})", count(&rest[at..at + LENGTH])));
-        rest = &rest[at + LENGTH..];
+    let mut run = String::new();
+    for character in text.chars().chain(['\0']) {
+        if character.is_ascii_hexdigit() {
+            run.push(character);
+            continue;
+        }
+        if run.len() == length {
+            out.push_str(&mark(&run));
+        } else {
+            out.push_str(&run);
+        }
+        run.clear();
+        if character != '\0' {
+            out.push(character);
+        }
     }
-    out.push_str(rest);
     out
+}
+
+fn is_only_from_the_tool(labels: &Value) -> bool {
+    labels
+        .as_object()
+        .is_some_and(|labels| !labels.is_empty() && labels.keys().all(|key| key.starts_with("velero.io/")))
 }
 
 fn manager(entry: &Value) -> String {
@@ -318,9 +351,11 @@ mod tests {
     }
 
     #[test]
-    fn container_ids_are_marked_inside_text() {
-        let id = "a1".repeat(32);
-        assert_eq!(mask_containers(&format!("{id}=0"), |_| 3), "(container 3)=0");
-        assert_eq!(mask_containers("no id", |_| 3), "no id");
+    fn ids_are_marked_inside_text_by_their_length() {
+        let mask = |text: &str| mask_hex(text, 16, |_| "(id)".to_owned());
+        assert_eq!(mask("blue/0123456789abcdef"), "blue/(id)");
+        assert_eq!(mask("0123456789abcdef=0"), "(id)=0");
+        assert_eq!(mask("0123456789abcdef0"), "0123456789abcdef0");
+        assert_eq!(mask("no id"), "no id");
     }
 }

@@ -10,10 +10,9 @@ use serde_json::json;
 
 use super::facts::Facts;
 use crate::api::{Catalog, ClusterSpec, KubeDirectorApp, KubeDirectorCluster, NamingScheme, Role, ServiceType};
+use crate::names::MEMBERS_MAX;
 use crate::reconcile::status::add;
 
-/// Most members of a cluster, over all roles.
-const MEMBERS_MAX: i64 = 1000;
 /// Longest name part of a label or annotation key, and longest label value.
 pub(super) const LABEL_MAX: usize = 63;
 /// Longest prefix of a label or annotation key.
@@ -103,7 +102,7 @@ pub(super) fn complaints(spec: &ClusterSpec, app: &KubeDirectorApp, facts: &Fact
         }
     }
     let total = spec.roles.iter().filter_map(|role| role.members).fold(0i64, i64::saturating_add);
-    if total > MEMBERS_MAX {
+    if usize::try_from(total).is_ok_and(|total| total > MEMBERS_MAX) {
         complaints.push(format!("spec.roles: {total} members are more than {MEMBERS_MAX}"));
     }
     complaints

@@ -119,7 +119,7 @@ fn ports<'a>(app: &'a AppSpec, role: &Role) -> impl Iterator<Item = (&'a str, i3
 }
 
 /// Labels of a role's pods. The StatefulSet selects by all of them, and its claims carry them too.
-fn pod_labels(view: &View<'_>, app: &KubeDirectorApp, role: &Role) -> Labels {
+pub(super) fn pod_labels(view: &View<'_>, app: &KubeDirectorApp, role: &Role) -> Labels {
     let mut own = common_labels(view, app);
     own.insert(names::ROLE.to_owned(), role.id.clone());
     own.insert(names::HEADLESS.to_owned(), view.name().to_owned());

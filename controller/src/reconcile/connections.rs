@@ -25,21 +25,25 @@ impl Connection {
             });
             digest(&(&status.cluster_service, roles.collect::<Vec<_>>()))
         };
-        Self { kind: kinds::CLUSTER.kind, name: name.to_owned(), content: found.map(members), about: None }
+        let unsettled = found.is_some_and(|cluster| {
+            let progress = cluster.status.as_ref().and_then(|status| status.restore_progress.as_ref());
+            cluster.labels().contains_key(names::RESTORING) && progress.is_none_or(|progress| progress.awaiting_status)
+        });
+        Self { kind: kinds::CLUSTER.kind, name: name.to_owned(), content: found.map(members), unsettled, about: None }
     }
 
     /// A ConfigMap: its data, and what its user says it is about.
     pub fn config_map(name: &str, found: Option<&ConfigMap>) -> Self {
         let about = found.and_then(|object| object.labels().get(names::CONFIG_MAP_TYPE).cloned());
         let content = found.map(|object| digest(&(&object.data, &object.binary_data, &about)));
-        Self { kind: kinds::CONFIG_MAP.kind, name: name.to_owned(), content, about }
+        Self { kind: kinds::CONFIG_MAP.kind, name: name.to_owned(), content, unsettled: false, about }
     }
 
     /// A Secret, likewise.
     pub fn secret(name: &str, found: Option<&Secret>) -> Self {
         let about = found.and_then(|object| object.labels().get(names::SECRET_TYPE).cloned());
         let content = found.map(|object| digest(&(&object.data, &object.type_, &about)));
-        Self { kind: kinds::SECRET.kind, name: name.to_owned(), content, about }
+        Self { kind: kinds::SECRET.kind, name: name.to_owned(), content, unsettled: false, about }
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) fn needs_guest(status: &ClusterStatus, member: &Member, pod: Option<&
 /// Appends a member to a role.
 pub(super) fn add(look: &mut Look<'_>, role_index: usize) {
     let view = look.view;
-    look.next.last_node_id += 1;
+    look.next.last_node_id = look.next.last_node_id.saturating_add(1);
     let node_id = look.next.last_node_id;
     let role_status = &mut look.next.roles[role_index];
     let Some(role) = view.role(&role_status.id) else { return };

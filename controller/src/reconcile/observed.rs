@@ -57,6 +57,8 @@ pub struct Connection {
     pub name: String,
     /// Digest of what matters in it; none when it is absent.
     pub content: Option<String>,
+    /// It is a cluster that is being restored and does not know its members yet.
+    pub unsettled: bool,
     /// The label by which users say what it is about.
     pub about: Option<String>,
 }

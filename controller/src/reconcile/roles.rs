@@ -11,10 +11,11 @@ use serde_json::json;
 use super::plan::{Act, ObjectRef};
 use super::running::{Look, adoptable, create};
 use super::status::{add, test};
+use super::view::View;
 use super::{children, members};
 use crate::api::{KubeDirectorApp, MemberState, RoleStatus};
 use crate::kinds;
-use crate::names;
+use crate::names::{self, MEMBERS_MAX};
 
 /// Brings every role's StatefulSet in line with the spec.
 pub(super) fn reconcile(look: &mut Look<'_>, app: &KubeDirectorApp) {
@@ -29,6 +30,10 @@ pub(super) fn reconcile(look: &mut Look<'_>, app: &KubeDirectorApp) {
 
 fn one(look: &mut Look<'_>, app: &KubeDirectorApp, id: &str) {
     let view = look.view;
+    let asked = view.role(id).and_then(|role| role.members).unwrap_or_default();
+    if usize::try_from(asked).is_ok_and(|asked| asked > MEMBERS_MAX) {
+        look.problem("TooManyMembers", format!("role {id} asks for {asked} members, more than {MEMBERS_MAX}"));
+    }
     let known = look.next.roles.iter().position(|role| role.id == id);
     let named = known.map(|index| look.next.roles[index].stateful_set.clone()).unwrap_or_default();
     let found = match view.facts.sets.get(&named) {
@@ -45,7 +50,7 @@ fn one(look: &mut Look<'_>, app: &KubeDirectorApp, id: &str) {
     };
     match found {
         None => without_set(look, app, id, known, &named),
-        Some(set) => with_set(look, id, known, set),
+        Some(set) => with_set(look, app, id, known, set),
     }
 }
 
@@ -111,7 +116,7 @@ fn without_set(look: &mut Look<'_>, app: &KubeDirectorApp, id: &str, known: Opti
     create(look, &kinds::STATEFUL_SET, named, set, purpose);
 }
 
-fn with_set(look: &mut Look<'_>, id: &str, known: Option<usize>, set: &StatefulSet) {
+fn with_set(look: &mut Look<'_>, app: &KubeDirectorApp, id: &str, known: Option<usize>, set: &StatefulSet) {
     let view = look.view;
     let index = known.unwrap_or_else(|| {
         look.next.roles.push(RoleStatus { id: id.to_owned(), ..RoleStatus::default() });
@@ -126,10 +131,8 @@ fn with_set(look: &mut Look<'_>, id: &str, known: Option<usize>, set: &StatefulS
     if look.next.roles[index].stateful_set.is_empty() {
         take_in(look, index, set);
     }
-    if template_names_an_owner(set)
-        && view.safeguards().clean_claim_template
-        && view.safeguards().replace_stale_template
-    {
+    let unwanted = view.safeguards().clean_claim_template && view.safeguards().replace_stale_template;
+    if unwanted && template_names_an_owner(set) && selects_the_same(&view, app, set, id) {
         let on = ObjectRef::observed(&kinds::STATEFUL_SET, set);
         look.early.push(on, Act::Delete { orphan: true }, "make it again without an owner in its claim template");
         look.unsettled = true;
@@ -160,7 +163,7 @@ fn take_in(look: &mut Look<'_>, index: usize, set: &StatefulSet) {
 /// Sets the replica count: every member but those already being removed.
 fn scale(look: &mut Look<'_>, index: usize, set: &StatefulSet) {
     let members = &look.next.roles[index].members;
-    let wanted = members.iter().take_while(|member| member.state != MemberState::Deleting).count();
+    let wanted = members.iter().rposition(|member| member.state != MemberState::Deleting).map_or(0, |last| last + 1);
     let spec = set.spec.as_ref();
     let replicas = spec.and_then(|spec| spec.replicas).unwrap_or_default();
     if usize::try_from(replicas).unwrap_or_default() != wanted {
@@ -176,6 +179,12 @@ fn scale(look: &mut Look<'_>, index: usize, set: &StatefulSet) {
         );
         look.unsettled = true;
     }
+}
+
+/// One made again would find the pods of this one: it selects by the same labels.
+fn selects_the_same(view: &View<'_>, app: &KubeDirectorApp, set: &StatefulSet, id: &str) -> bool {
+    let selected = set.spec.as_ref().and_then(|spec| spec.selector.match_labels.as_ref());
+    view.role(id).is_some_and(|role| selected == Some(&children::pod_labels(view, app, role)))
 }
 
 fn template_names_an_owner(set: &StatefulSet) -> bool {

@@ -262,7 +262,9 @@ fn repair_claims(look: &mut Look<'_>) {
 /// Counts changes of the connections, and everything that makes the guests' metadata old.
 fn compare_connections(look: &mut Look<'_>) {
     let hash = connections::hash(&look.view.facts.connections);
-    if look.next.last_connection_hash != hash {
+    // A connected cluster that does not know its members yet has not lost them.
+    let settled = look.view.facts.connections.iter().all(|connection| !connection.unsettled);
+    if settled && look.next.last_connection_hash != hash {
         // The first hash of a cluster without connections is no change.
         let first = look.next.last_connection_hash.is_empty();
         if !first || !look.view.facts.connections.is_empty() {
@@ -270,13 +272,13 @@ fn compare_connections(look: &mut Look<'_>) {
             let members = look.next.roles.iter().flat_map(|role| &role.members);
             let told = members.filter_map(|member| member.state_detail.last_connection_version).max();
             let reached = look.next.hash_change_counter.max(told).unwrap_or_default();
-            look.next.hash_change_counter = Some(reached + 1);
+            look.next.hash_change_counter = Some(reached.saturating_add(1));
             look.membership_changed = true;
         }
         look.next.last_connection_hash = hash;
     }
     if look.membership_changed {
-        look.next.spec_generation_to_process = Some(look.generation() + 1);
+        look.next.spec_generation_to_process = Some(look.generation().saturating_add(1));
     }
 }
 

@@ -64,13 +64,13 @@ impl<'a> View<'a> {
         self.cluster.spec.roles.iter().find(|role| role.id == id)
     }
 
-    /// How many members the spec asks for: none of a role it no longer has, and as many as there are of one that
+    /// How many members the spec asks for, within [`names::MEMBERS_MAX`]: none of a role it no longer has, and as many as there are of one that
     /// nothing is said about (the app is another one than it was).
     pub(super) fn members_wanted(&self, id: &str) -> usize {
         let Some(role) = self.role(id) else { return 0 };
         let asked = role.members.or_else(|| self.app_role(id).map(|role| role.members().0));
         match asked {
-            Some(members) => usize::try_from(members).unwrap_or_default(),
+            Some(members) => usize::try_from(members).unwrap_or_default().min(names::MEMBERS_MAX),
             None => {
                 let roles = self.cluster.status.iter().flat_map(|status| &status.roles);
                 roles.filter(|known| known.id == id).map(|known| known.members.len()).sum()

@@ -198,3 +198,95 @@ fn a_backup_that_cannot_be_read_keeps_no_status_from_being_written() {
     assert_eq!(changes, ["patch status of KubeDirectorCluster shop/db to say how it stands"]);
     assert_eq!(plan.next_check, Some(world.settings.retry));
 }
+
+/// A status may come out of a backup that anybody could write. Whatever it says, a look ends, and nothing of
+/// others is touched.
+#[test]
+fn whatever_a_status_says_a_look_at_it_ends() {
+    let world = running();
+    let first = |status: &Value| status["roles"][0]["members"][0].clone();
+    type Spoiler = Box<dyn Fn(&mut Value)>;
+    let hostile: Vec<(&str, Spoiler)> = vec![
+        (
+            "numbers at their limits",
+            Box::new(|status| {
+                for field in ["lastNodeID", "specGenerationToProcess", "hashChangeCounter"] {
+                    status[field] = json!(i64::MAX);
+                }
+            }),
+        ),
+        (
+            "the same role twice",
+            Box::new(|status| {
+                let role = status["roles"][0].clone();
+                status["roles"].as_array_mut().expect("roles").push(role);
+            }),
+        ),
+        (
+            "members in disorder",
+            Box::new(|status| {
+                let mut member = status["roles"][0]["members"][0].clone();
+                member["state"] = json!("deleting");
+                status["roles"][0]["members"].as_array_mut().expect("members").insert(0, member);
+            }),
+        ),
+        (
+            "members without names",
+            Box::new(|status| {
+                for field in ["pod", "pvc", "service", "state"] {
+                    status["roles"][0]["members"][0][field] = json!("");
+                }
+            }),
+        ),
+        (
+            "a role nobody asked for",
+            Box::new(move |status| {
+                let member = first(status);
+                status["roles"]
+                    .as_array_mut()
+                    .expect("roles")
+                    .push(json!({"id": "x", "statefulSet": "../x", "members": [member]}));
+            }),
+        ),
+        ("nothing", Box::new(|status| *status = json!({}))),
+        (
+            "nulls",
+            Box::new(|status| {
+                status["roles"] = Value::Null;
+                status["conditions"] = Value::Null;
+            }),
+        ),
+    ];
+    for (what, spoil) in hostile {
+        let mut world = world.clone();
+        let mut status = world.status().clone();
+        spoil(&mut status);
+        for paused in [false, true] {
+            let label = if paused { json!("") } else { Value::Null };
+            let mut cluster = world.cluster().clone();
+            cluster["status"] = status.clone();
+            json_patch::merge(
+                &mut cluster,
+                &json!({"metadata": {"labels": {"kubedirector.hpe.com/restoring": label}}}),
+            );
+            world.put("KubeDirectorCluster", CLUSTER, cluster);
+            let plan = world.plan();
+            assert!(plan.changes.len() < 50, "{what}: {plan}");
+        }
+    }
+}
+
+#[test]
+fn a_spec_past_the_webhook_does_not_ask_for_more_members_than_there_may_be() {
+    let mut world = World::with(crate::lives::MANIFESTS);
+    let mut spec = world.cluster()["spec"].clone();
+    spec["roles"][0]["members"] = json!(i64::MAX);
+    world.merge("KubeDirectorCluster", CLUSTER, &json!({"spec": spec}));
+    for _ in 0..4 {
+        for change in world.plan().changes {
+            world.apply(&change).expect("applies");
+        }
+    }
+    assert_eq!(world.status()["roles"][0]["members"].as_array().map(Vec::len), Some(1000));
+    assert_eq!(condition(&world, "Sound").map(|c| &c["reason"]), Some(&json!("TooManyMembers")));
+}

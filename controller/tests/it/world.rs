@@ -139,6 +139,11 @@ impl World {
         self.update(key, object);
     }
 
+    /// Replaces an object.
+    pub(crate) fn put(&mut self, kind: &str, name: &str, object: Value) {
+        self.update((kind.to_owned(), name.to_owned()), object);
+    }
+
     fn update(&mut self, key: Key, mut object: Value) {
         let generation = self.objects[&key]["metadata"]["generation"].as_i64().unwrap_or_default();
         if object["spec"] != self.objects[&key]["spec"] {

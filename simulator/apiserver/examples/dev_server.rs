@@ -1,4 +1,5 @@
-//! Serves an embedded control plane over plain HTTP on a loopback port, for trying things out.
+//! Serves an embedded control plane on a loopback port, for trying things out: plain HTTP, or HTTPS with
+//! `--kubeconfig FILE`.
 //!
 //! ```text
 //! cargo run -p rewake-apiserver --example dev_server -- --port 8001 --controllers '*'
@@ -18,11 +19,12 @@ use rewake_apiserver::host::webhooks::Https;
 use rewake_apiserver::host::{Host, Parts};
 use rewake_apiserver::http::authenticate::Tokens;
 use rewake_apiserver::request::User;
+use rewake_apiserver::serve::{Options, Server};
 use rewake_apiserver::{loops, serve};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let (mut port, mut controllers, mut node) = (0, "none".to_owned(), false);
+    let (mut port, mut controllers, mut node, mut kubeconfig) = (0, "none".to_owned(), false, None);
     let mut tokens = Tokens::default();
     tokens.insert("admin", User { uid: "admin".to_owned(), ..User::admin("admin") });
     tokens.insert("devtoken", User { name: "dev".to_owned(), ..User::default() });
@@ -34,6 +36,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             "--port" => port = value.parse()?,
             "--controllers" => controllers = value,
             "--node" => node = value == "on",
+            "--kubeconfig" => kubeconfig = Some(value),
             "--token-file" => tokens = Tokens::parse(&std::fs::read_to_string(value)?)?,
             other => return Err(format!("unknown flag {other}").into()),
         }
@@ -43,6 +46,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         loops.push(loops::node());
     }
     let parts = Parts { config, loops, webhooks: Arc::new(Https), pods: None };
+    if let Some(path) = kubeconfig {
+        let server = Server::start(Host::start(parts), Options { port, tokens }).await?;
+        server.write_kubeconfig(std::path::Path::new(&path))?;
+        println!("https://{}", server.address());
+        return Ok(std::future::pending().await);
+    }
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
     println!("http://{}", listener.local_addr()?);
     serve::serve_http(listener, Host::start(parts), tokens, std::future::pending()).await?;

@@ -26,7 +26,7 @@ pub(super) struct Arguments {
     /// Restore with this tool instead of the scenarios' own; snapshots are not compared then.
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// Seed of everything that is drawn.
+    /// Seed of everything that is drawn; snapshots are compared for the default one.
     #[arg(long, default_value_t = suite::SEED_DEFAULT)]
     seed: u64,
     /// Prints the whole story: who did what to which object, when.

@@ -29,7 +29,7 @@ pub(super) fn validate(version: &Value, path: &str, errors: &mut Vec<FieldError>
     let mut check = Check { errors: Vec::new() };
     check.keywords(schema, path, 0);
     if check.errors.is_empty() {
-        check.structure(schema, Level::Root, path, 0);
+        check.structure(schema, Level::Root, path);
         check.metadata(schema, path);
     }
     if check.errors.is_empty() {
@@ -267,7 +267,7 @@ impl Check {
     }
 
     /// Every place that is not a mere condition on values has a type.
-    fn structure(&mut self, schema: &Value, level: Level, path: &str, depth: usize) {
+    fn structure(&mut self, schema: &Value, level: Level, path: &str) {
         let type_ = text(&schema["type"]);
         let int_or_string = schema["x-kubernetes-int-or-string"] == true;
         let preserves = schema["x-kubernetes-preserve-unknown-fields"] == true;
@@ -304,14 +304,14 @@ impl Check {
             self.invalid(format!("{path}.type"), &schema["type"], detail);
         }
         if schema["items"].is_object() {
-            self.structure(&schema["items"], Level::Item, &format!("{path}.items"), depth + 1);
+            self.structure(&schema["items"], Level::Item, &format!("{path}.items"));
         }
         if schema["additionalProperties"].is_object() {
             let path = format!("{path}.additionalProperties");
-            self.structure(&schema["additionalProperties"], Level::Field, &path, depth + 1);
+            self.structure(&schema["additionalProperties"], Level::Field, &path);
         }
         for (name, property) in members(&schema["properties"]) {
-            self.structure(property, Level::Field, &format!("{path}.properties[{name}]"), depth + 1);
+            self.structure(property, Level::Field, &format!("{path}.properties[{name}]"));
         }
         for keyword in ["allOf", "anyOf", "oneOf"] {
             for (index, condition) in list(&schema[keyword]).iter().enumerate() {
@@ -482,4 +482,68 @@ fn pattern_error(pattern: &str) -> Option<String> {
         ("invalid character class range", pattern)
     };
     Some(format!("error parsing regexp: {kind}: `{part}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_keeps_a_schema_from_being_structural_is_told_at_its_place() {
+        let cases = [
+            (json!({"properties": {}}), "schema.type: Required value: must not be empty at the root"),
+            (
+                json!({"type": "object", "properties": {"a": {"properties": {}}}}),
+                "schema.properties[a].type: Required value: must not be empty for specified object fields",
+            ),
+            (
+                json!({"type": "object", "properties": {"a": {"type": "array"}}}),
+                "schema.properties[a].items: Required value: must be specified",
+            ),
+            (
+                json!({"type": "object", "anyOf": [{"properties": {"b": {"type": "string"}}}]}),
+                "schema.anyOf[0].properties[b].type: Forbidden: must be empty to be structural",
+            ),
+            (
+                json!({"type": "object", "anyOf": [{"properties": {"b": {"minimum": 1}}}]}),
+                "schema.properties[b]: Required value: because it is defined in schema.anyOf[0].properties[b]",
+            ),
+            (
+                json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}}),
+                "schema.properties[a].pattern: Invalid value: \"(\": must be a valid regular expression, but isn't: error \
+                 parsing regexp: missing closing ): `(`",
+            ),
+            (
+                json!({"type": "object", "properties": {"a": {"type": "integer", "default": "x"}}}),
+                "schema.properties[a].default: Invalid value: \"string\":  in body must be of type integer: \"string\"",
+            ),
+            (
+                json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}}}),
+                "schema.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but \
+                 metadata is implicitly specified",
+            ),
+        ];
+        for (schema, expected) in cases {
+            let mut errors = Vec::new();
+            validate(&json!({"schema": {"openAPIV3Schema": schema}}), "schema", &mut errors);
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            assert_eq!(errors, [expected], "{schema}");
+        }
+    }
+
+    #[test]
+    fn schemas_of_every_day_pass() {
+        let schema = json!({"type": "object", "properties": {
+            "port": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]},
+            "free": {"x-kubernetes-preserve-unknown-fields": true},
+            "pod": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
+            "list": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+                "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}},
+            "one": {"type": "object", "default": {"a": 1}, "properties": {"a": {"type": "integer"}}, "oneOf": [{"required": ["a"]}]},
+        }});
+        let mut errors = Vec::new();
+        validate(&json!({"schema": {"openAPIV3Schema": schema}}), "schema", &mut errors);
+        assert_eq!(errors, []);
+    }
 }

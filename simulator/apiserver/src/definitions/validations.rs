@@ -21,7 +21,7 @@ const NAMED: usize = 4;
 pub(super) fn validate(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let compiled = SchemaSet::single(schema);
     let mut check = Check { set: &compiled, errors, total: 0, expensive: Vec::new() };
-    check.place(schema, &compiled, Context { cardinality: 1, uncorrelated: None }, path);
+    check.place(schema, &compiled, &Context { cardinality: 1, uncorrelated: None }, path);
     check.total(path);
 }
 
@@ -42,13 +42,13 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn place(&mut self, schema: &Value, at: &SchemaRef, context: Context, path: &str) {
+    fn place(&mut self, schema: &Value, at: &SchemaRef, context: &Context, path: &str) {
         for (index, rule) in list(&schema["x-kubernetes-validations"]).iter().enumerate() {
             let path = format!("{path}.x-kubernetes-validations[{index}]");
             let before = self.errors.len();
             self.written(schema, rule, &path);
             if self.errors.len() == before {
-                self.rule(rule, at, &context, &path);
+                self.rule(rule, at, context, &path);
             }
         }
         let most = sizes::most(&at.set, at.node());
@@ -56,15 +56,15 @@ impl Check<'_> {
             let keyed = at.node().list_type == Some(crate::schema::ListType::Map);
             let uncorrelated = context.uncorrelated.clone().or((!keyed).then(|| path.to_owned()));
             let context = Context { cardinality: context.cardinality.saturating_mul(most), uncorrelated };
-            self.place(&schema["items"], &items, context, &format!("{path}.items"));
+            self.place(&schema["items"], &items, &context, &format!("{path}.items"));
         }
         if let Some(values) = at.additional() {
             let context = Context { cardinality: context.cardinality.saturating_mul(most), ..context.clone() };
-            self.place(&schema["additionalProperties"], &values, context, &format!("{path}.additionalProperties"));
+            self.place(&schema["additionalProperties"], &values, &context, &format!("{path}.additionalProperties"));
         }
         for (name, property) in at.properties() {
             let path = format!("{path}.properties[{name}]");
-            self.place(&schema["properties"][name], &property, context.clone(), &path);
+            self.place(&schema["properties"][name], &property, context, &path);
         }
     }
 
@@ -262,4 +262,81 @@ fn printed(rule: &Value) -> String {
 /// JSON as Go's encoder writes it, with the characters of HTML escaped.
 fn go_json(value: &Value) -> String {
     value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn errors(schema: &Value) -> Vec<String> {
+        let mut errors = Vec::new();
+        validate(schema, "schema", &mut errors);
+        errors.iter().map(|error| format!("{} {}", error.field, error.detail)).collect()
+    }
+
+    fn with_rule(rule: &Value) -> Value {
+        json!({"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-validations": [rule], "properties": {
+            "members": {"type": "integer"},
+            "names": {"type": "array", "items": {"type": "string"}},
+            "few": {"type": "array", "maxItems": 10, "items": {"type": "object", "properties": {
+                "name": {"type": "string", "maxLength": 20}}}},
+            "labels": {"type": "object", "additionalProperties": {"type": "string", "maxLength": 20}, "maxProperties": 10},
+            "size": {"type": "string", "maxLength": 20},
+            "at": {"type": "string", "format": "date-time"},
+        }}}})
+    }
+
+    #[test]
+    fn rules_that_compile_and_are_cheap_pass() {
+        for rule in [
+            "self.members % 2 == 1 && (!has(self.size) || quantity(self.size).isGreaterThan(quantity('1Gi')))",
+            "self.few.filter(m, m.name == 'primary').size() == 1",
+            "self.few.all(a, self.few.exists(b, a.name == b.name || a.name.contains(b.name)))",
+            "self.labels.all(k, k.startsWith('db-') && self.labels[k] != '')",
+            "self.names.all(name, name.startsWith('a'))",
+            "self.few.map(m, m.name).isSorted() && self.few[0].name in ['a', 'b']",
+            "self.?size.orValue('1Gi') != '' && self.at > timestamp('2026-01-01T00:00:00Z')",
+            "oldSelf.members <= self.members ? true : self == oldSelf",
+        ] {
+            assert_eq!(errors(&with_rule(&json!({"rule": rule}))), [""; 0], "{rule}");
+        }
+    }
+
+    #[test]
+    fn what_a_rule_gets_wrong_is_told_at_its_place() {
+        let at = "schema.properties[spec].x-kubernetes-validations[0]";
+        let cases = [
+            (
+                json!({"rule": "self.absent > 1"}),
+                "rule compilation failed: ERROR: <input>:1:5: undefined field 'absent'\n | self.absent > 1\n | ....^",
+            ),
+            (
+                json!({"rule": "self.members > 'a'"}),
+                "rule compilation failed: ERROR: <input>:1:14: found no matching overload for '_>_' applied to '(int, \
+                 string)'\n | self.members > 'a'\n | .............^",
+            ),
+            (json!({"rule": "self.members"}), "rule cel expression must evaluate to a bool"),
+            (json!({"rule": " "}), "rule rule is not specified"),
+            (json!({"rule": "true", "fieldPath": ".absent"}), "fieldPath must be a valid path"),
+            (
+                json!({"rule": "true", "messageExpression": "1"}),
+                "messageExpression messageExpression must evaluate to a string",
+            ),
+            (json!({"rule": "true &&\nfalse"}), "message message must be specified if rule contains line breaks"),
+        ];
+        for (rule, expected) in cases {
+            assert_eq!(errors(&with_rule(&rule)), [format!("{at}.{expected}")], "{rule}");
+        }
+    }
+
+    #[test]
+    fn rules_that_may_cost_too_much_are_refused_with_the_whole_schema() {
+        let found =
+            errors(&with_rule(&json!({"rule": "self.names.all(a, self.names.all(b, a == b || a.contains(b)))"})));
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(found[0].contains("estimated rule cost exceeds budget by factor of more than 100x"), "{found:?}");
+        assert!(found[1].contains("contributed to estimated rule cost total"), "{found:?}");
+        assert!(found[2].starts_with("schema x-kubernetes-validations estimated rule cost total"), "{found:?}");
+    }
 }

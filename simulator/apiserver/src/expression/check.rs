@@ -34,7 +34,7 @@ pub(crate) enum Type {
     Bytes,
     Duration,
     Timestamp,
-    TypeOf,
+    Kind,
     List(Box<Type>),
     Map(Box<Type>, Box<Type>),
     Optional(Box<Type>),
@@ -60,7 +60,7 @@ impl Type {
             Self::Bytes => "bytes".to_owned(),
             Self::Duration => "google.protobuf.Duration".to_owned(),
             Self::Timestamp => "google.protobuf.Timestamp".to_owned(),
-            Self::TypeOf => "type".to_owned(),
+            Self::Kind => "type".to_owned(),
             Self::List(item) => format!("list({})", item.name()),
             Self::Map(key, value) => format!("map({}, {})", key.name(), value.name()),
             Self::Optional(value) => format!("optional_type({})", value.name()),
@@ -260,7 +260,7 @@ impl Checker<'_> {
             return known.clone().costing(1);
         }
         if functions::is_type(name) {
-            return Known::new(Type::TypeOf, 1);
+            return Known::new(Type::Kind, 1);
         }
         self.error(id, format!("undeclared reference to '{name}' (in container '')"))
     }
@@ -336,7 +336,7 @@ impl Checker<'_> {
             }
             (name, _, args) => {
                 let args: Vec<Known> = args.iter().map(|arg| self.expression(arg)).collect();
-                self.function(id, name, target, &args)
+                self.function(id, name, target.as_ref(), &args)
             }
         }
     }
@@ -384,14 +384,14 @@ impl Checker<'_> {
         self.error(id, format!("found no matching overload for '{name}' applied to '{applied}'"))
     }
 
-    fn function(&mut self, id: u64, name: &str, target: Option<Known>, args: &[Known]) -> Known {
+    fn function(&mut self, id: u64, name: &str, target: Option<&Known>, args: &[Known]) -> Known {
         if !functions::is_declared(name) {
             return self.error(id, format!("undeclared reference to '{name}' (in container '')"));
         }
-        let all: Vec<&Known> = target.iter().chain(args).collect();
+        let all: Vec<&Known> = target.into_iter().chain(args).collect();
         let types: Vec<&Type> = all.iter().map(|known| &known.type_).collect();
         let Some(type_) = functions::result(name, target.is_some(), &types) else {
-            return self.no_overload(id, name, target.as_ref(), args);
+            return self.no_overload(id, name, target, args);
         };
         let paid = all.iter().fold(0u64, |cost, known| cost.saturating_add(known.cost));
         let sizes: Vec<u64> = all.iter().map(|known| known.size).collect();
@@ -403,6 +403,7 @@ impl Checker<'_> {
                 share(text.saturating_add(1), PER_CHARACTER).saturating_mul(share(*pattern, PER_PATTERN_CHARACTER))
             }
             ("@in", [_, list]) => *list,
+            ("_+_", _) if matches!(types[0], Type::List(_)) => 1,
             ("_+_", [left, right]) if is_sized(0) => share(left.saturating_add(*right), PER_CHARACTER),
             ("_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_", [left, right]) => {
                 share((*left).min(*right), PER_CHARACTER).max(1)
@@ -477,9 +478,9 @@ impl Checker<'_> {
         let step = self.expression(&comprehension.loop_step);
         accumulated.type_ = common([&accumulated.type_, &step.type_].into_iter());
         self.variables.truncate(depth);
-        // Results are of a size that the estimator does not follow.
+        // `map` and `filter` give at most one item for each of the range.
         if !accumulated.type_.is_scalar() {
-            accumulated.size = u64::MAX;
+            accumulated.size = range.size;
         }
         self.variables.push((comprehension.accu_var.clone(), accumulated));
         let result = self.expression(&comprehension.result);

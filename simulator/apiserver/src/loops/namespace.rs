@@ -20,10 +20,24 @@ use crate::watch::{LogEntry, LogKind};
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(15);
 
 /// The namespace controller.
+///
+/// A namespace is ended in two steps, so that a refusal can be told: its content is deleted, then its
+/// conditions are written and, when nothing is left, its finalizer is taken off.
 #[derive(Clone, Default)]
 pub struct Namespaces {
     mailbox: Mailbox<String>,
-    current: Option<String>,
+    current: Option<Step>,
+    /// Namespaces whose content has been deleted in this round, and what was refused.
+    emptied: BTreeMap<String, Vec<String>>,
+}
+
+/// What was last asked for.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Delete the content of this namespace.
+    Empty(String),
+    /// Tell how this namespace stands; was something refused?
+    Tell(String, bool),
 }
 
 impl ControlLoop for Namespaces {
@@ -51,21 +65,42 @@ impl ControlLoop for Namespaces {
     fn work(&mut self, view: &View<'_>, now: Timestamp) -> Work {
         let Some(name) = self.mailbox.take(now) else { return Work::default() };
         let item = format!("namespace {name}");
-        let Some(namespace) = view.get(&namespaces(), "", &name) else { return Work { item, ..Work::default() } };
-        self.current = Some(name.clone());
-        let requests = if namespace.is_deleting() { end(namespace, view, now) } else { Vec::new() };
-        if !requests.is_empty() {
-            self.mailbox.add(name, now + LOOK_AGAIN);
+        let namespace = view.get(&namespaces(), "", &name).filter(|namespace| namespace.is_deleting());
+        let Some(namespace) = namespace else {
+            self.emptied.remove(&name);
+            return Work { item, ..Work::default() };
+        };
+        let content = content(namespace, view);
+        let deletions = if self.emptied.contains_key(&name) { Vec::new() } else { delete(namespace, &content) };
+        if !deletions.is_empty() {
+            self.current = Some(Step::Empty(name));
+            return Work { item, requests: deletions, keep_going: true };
         }
+        let refused = self.emptied.remove(&name).unwrap_or_default();
+        let requests = tell(namespace, content, &refused, now);
+        if !requests.is_empty() {
+            self.mailbox.add(name.clone(), now + LOOK_AGAIN);
+        }
+        self.current = Some(Step::Tell(name, !refused.is_empty()));
         Work { item, requests, ..Work::default() }
     }
 
     fn done(&mut self, _work: &Work, responses: &[Response], _view: &View<'_>, now: Timestamp) {
-        let Some(name) = self.current.take() else { return };
-        if responses.iter().any(|response| !response.is_success() && response.code != 404) {
-            self.mailbox.retry(name, now);
-        } else {
-            self.mailbox.succeeded(&name);
+        let refused = responses.iter().filter(|response| !response.is_success() && response.code != 404);
+        match self.current.take() {
+            Some(Step::Empty(name)) => {
+                let message = |response: &Response| response.json()["message"].as_str().unwrap_or_default().to_owned();
+                self.emptied.insert(name.clone(), refused.map(message).collect());
+                self.mailbox.add(name, now);
+            }
+            Some(Step::Tell(name, content_refused)) => {
+                if content_refused || refused.count() > 0 {
+                    self.mailbox.retry(name, now);
+                } else {
+                    self.mailbox.succeeded(&name);
+                }
+            }
+            None => {}
         }
     }
 
@@ -84,35 +119,44 @@ fn request(verb: Verb, api_version: &str, resource: &str, namespace: &str, name:
     Request::new(verb, user, api_version, resource, namespace, name).agent("kube-controller-manager")
 }
 
-fn end(namespace: &Object, view: &View<'_>, now: Timestamp) -> Vec<Request> {
-    let name = namespace.name();
-    let content: Vec<(&Resource, Vec<&Object>)> = view
-        .store()
-        .resources()
-        .filter_map(|resource| view.by_resource(resource))
+/// Resources with objects in a namespace.
+type Content<'a> = Vec<(&'a Resource, Vec<&'a Object>)>;
+
+fn content<'a>(namespace: &'a Object, view: &'a View<'_>) -> Content<'a> {
+    let store = view.store();
+    let resources = store.resources().filter_map(|resource| view.by_resource(resource));
+    resources
         .filter(|resource| resource.namespaced)
-        .map(|resource| (resource, view.store().list(&resource.group_resource, name).collect::<Vec<_>>()))
+        .map(|resource| {
+            let objects = store.list(&resource.group_resource, namespace.name());
+            (resource, objects.collect::<Vec<_>>())
+        })
         .filter(|(_, objects)| !objects.is_empty())
-        .collect();
-    let mut requests = Vec::new();
-    // Upstream deletes pods last among the rest, so that what they use is not made again by others.
-    for (resource, objects) in &content {
-        if objects.iter().any(|object| !object.is_deleting()) {
+        .collect()
+}
+
+/// Requests that delete what is not yet being deleted.
+fn delete(namespace: &Object, content: &Content<'_>) -> Vec<Request> {
+    let pending = content.iter().filter(|(_, objects)| objects.iter().any(|object| !object.is_deleting()));
+    pending
+        .map(|(resource, _)| {
+            let plural = &resource.group_resource.resource;
             let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});
-            requests.push(
-                request(Verb::DeleteCollection, &resource.api_version(), &resource.group_resource.resource, name, "")
-                    .json(options),
-            );
-        }
-    }
+            request(Verb::DeleteCollection, &resource.api_version(), plural, namespace.name(), "").json(options)
+        })
+        .collect()
+}
+
+/// Requests that tell how far the deletion has come, and end it when nothing is left.
+fn tell(namespace: &Object, content: Content<'_>, refused: &[String], now: Timestamp) -> Vec<Request> {
     // What goes at once leaves nothing to be told.
-    let remaining: Vec<(&Resource, Vec<&Object>)> = content
+    let remaining: Content<'_> = content
         .into_iter()
         .map(|(resource, objects)| (resource, objects.into_iter().filter(|object| stays(object)).collect::<Vec<_>>()))
         .filter(|(_, objects)| !objects.is_empty())
         .collect();
-    requests.extend(conditions(namespace, &remaining, now));
-    if remaining.is_empty() {
+    let mut requests: Vec<Request> = conditions(namespace, &remaining, refused, now).into_iter().collect();
+    if remaining.is_empty() && refused.is_empty() {
         requests.extend(finalize(namespace));
     }
     requests
@@ -125,7 +169,12 @@ fn stays(object: &Object) -> bool {
     object.finalizers().next().is_some() || (graceful && !finished)
 }
 
-fn conditions(namespace: &Object, remaining: &[(&Resource, Vec<&Object>)], now: Timestamp) -> Option<Request> {
+fn conditions(
+    namespace: &Object,
+    remaining: &[(&Resource, Vec<&Object>)],
+    refused: &[String],
+    now: Timestamp,
+) -> Option<Request> {
     let mut finalizers: BTreeMap<&str, usize> = BTreeMap::new();
     for object in remaining.iter().flat_map(|(_, objects)| objects) {
         for finalizer in object.finalizers() {
@@ -152,6 +201,16 @@ fn conditions(namespace: &Object, remaining: &[(&Resource, Vec<&Object>)], now: 
         let message = format!("Some content in the namespace has finalizers remaining: {}", holders.join(", "));
         ("True", "SomeFinalizersRemain", message)
     };
+    let failure = match refused {
+        [] => {
+            ("False", "ContentDeleted", "All content successfully deleted, may be waiting on finalization".to_owned())
+        }
+        _ => {
+            let sentences = if let [one] = refused { one.clone() } else { format!("[{}]", refused.join(", ")) };
+            let message = format!("Failed to delete all resource types, {} remaining: {sentences}", refused.len());
+            ("True", "ContentDeletionFailed", message)
+        }
+    };
     let told = [
         (
             "NamespaceDeletionDiscoveryFailure",
@@ -161,10 +220,7 @@ fn conditions(namespace: &Object, remaining: &[(&Resource, Vec<&Object>)], now: 
             "NamespaceDeletionGroupVersionParsingFailure",
             ("False", "ParsedGroupVersions", "All legacy kube types successfully parsed".to_owned()),
         ),
-        (
-            "NamespaceDeletionContentFailure",
-            ("False", "ContentDeleted", "All content successfully deleted, may be waiting on finalization".to_owned()),
-        ),
+        ("NamespaceDeletionContentFailure", failure),
         ("NamespaceContentRemaining", content),
         ("NamespaceFinalizersRemaining", held),
     ];
@@ -180,7 +236,7 @@ fn conditions(namespace: &Object, remaining: &[(&Resource, Vec<&Object>)], now: 
             json!({"type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": time})
         })
         .collect();
-    if before == after || (before.is_empty() && remaining.is_empty()) {
+    if before == after || (before.is_empty() && remaining.is_empty() && refused.is_empty()) {
         return None;
     }
     let patch = json!({"status": {"conditions": after}});

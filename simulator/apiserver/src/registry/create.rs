@@ -118,7 +118,8 @@ pub(crate) fn prepare(
     attributes: Attributes,
     now: Timestamp,
 ) -> Result<Next, ApiError> {
-    let Some(mut object) = attributes.object else { return Err(ApiError::internal("a create without an object")) };
+    let Attributes { name, namespace, object, .. } = attributes;
+    let Some(mut object) = object else { return Err(ApiError::internal("a create without an object")) };
     state.refuse_escalation(&scope, &object, None)?;
     let new = Arc::make_mut(&mut object);
     update_owner_references(new, &mut scope.warnings);
@@ -138,7 +139,9 @@ pub(crate) fn prepare(
     let mut errors = strategy.validate(new, &context);
     errors.extend(custom::validate(&resource, new, None));
     refuse(&scope, new.name(), &errors)?;
-    let attributes = scope.attributes(Operation::Create, Some(Arc::clone(&object)), None);
+    // A name that was generated or changed meanwhile is not the one that was asked for.
+    let asked = scope.attributes(Operation::Create, Some(Arc::clone(&object)), None);
+    let attributes = Attributes { name, namespace, ..asked };
     let validated = Validated { scope, object, generated_name };
     Ok(Next::Admit(Chain::validating(attributes), Write::Created(Box::new(validated))))
 }

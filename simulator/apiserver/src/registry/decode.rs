@@ -67,6 +67,9 @@ pub(crate) fn settle_noting(
     object: &mut Value,
     minded: &mut Vec<String>,
 ) -> Result<(), String> {
+    if !object.is_object() {
+        return Err(not_an_object(object));
+    }
     let own = *kind == resource.kind;
     let decoded = if own && resource.is_custom() {
         definitions::decode(object, &resource.schema)?
@@ -105,7 +108,10 @@ pub(crate) fn settle(resource: &Resource, kind: &GroupVersionKind, mut object: V
 /// A body as JSON, whatever its encoding; with the bytes, for messages.
 fn parse(kind: &str, body: Body) -> Result<(Document, Bytes), ApiError> {
     match body {
-        Body::Json { value, .. } => Ok((Document { value, duplicates: Vec::new() }, Bytes::new())),
+        Body::Json { value, .. } => {
+            let parsed = whole(Document { value, duplicates: Vec::new() });
+            Ok((parsed.map_err(|why| ApiError::bad_request(format!("{kind}: {why}")))?, Bytes::new()))
+        }
         Body::Empty => parse_bytes(kind, "application/json", Bytes::new()),
         Body::Bytes { content_type, bytes } => parse_bytes(kind, &content_type, bytes),
     }

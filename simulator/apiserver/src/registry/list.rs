@@ -149,7 +149,8 @@ pub(crate) fn list(state: &State, request: &Request) -> Result<Response, ApiErro
         }
     }
     let body = body(&resource, &chosen, revision, page);
-    Ok(Response { code: 200, warnings: Vec::new(), body: Answer::Json(body) })
+    let warnings = super::custom::warning(&resource).into_iter().collect();
+    Ok(Response { code: 200, warnings, body: Answer::Json(body) })
 }
 
 /// Options of a list that do not go together.

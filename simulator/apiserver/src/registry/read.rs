@@ -20,5 +20,5 @@ pub(crate) fn get(state: &State, request: &Request) -> Result<Response, ApiError
         .ok_or_else(|| ApiError::not_found(&resource.group_resource, &request.name))?;
     let object = kinds::to_version(stored, &resource);
     let object = if request.subresource == "scale" { Lens::scale(&resource)?.read(&object) } else { object };
-    Ok(super::answer(200, object, Vec::new()))
+    Ok(super::answer(200, object, super::custom::warning(&resource).into_iter().collect()))
 }

@@ -100,13 +100,6 @@ fn start_create(state: &State, mut scope: Scope, how: Arc<How>, now: Timestamp) 
     if matches!(*how, How::Put(_)) {
         manage::on_write(state, &scope, None, &mut new, now);
     }
-    if scope.shown_options["kind"] != "CreateOptions" {
-        let mut shown = scope.shown_options.clone();
-        if let Some(fields) = shown.as_object_mut() {
-            fields.remove("force");
-        }
-        scope.shown_options = crate::admission::options("CreateOptions", shown);
-    }
     let attributes = scope.attributes(Operation::Create, Some(Arc::new(new)), None);
     let changed = Changed { scope, how, lens: Lens::Whole, base: None };
     Ok(Next::Admit(Chain::mutating(attributes), Write::Update(Box::new(changed))))

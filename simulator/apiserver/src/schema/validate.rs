@@ -229,8 +229,7 @@ impl<'a> Check<'a> {
         let amount = number.as_f64().unwrap_or(f64::NAN);
         let mut fail = |detail: String| self.error(FieldErrorKind::Invalid, path, value, detail);
         if let Some(factor) = constraints.multiple_of
-            && factor != 0.0
-            && (amount / factor).fract() != 0.0
+            && !is_multiple(amount, factor)
         {
             fail(format!("{path} in body should be a multiple of {}", super::json::number(factor)));
         }
@@ -343,6 +342,17 @@ impl<'a> Earlier<'a> {
     }
 }
 
+/// Is `amount` a multiple of `factor`, as near as floating-point numbers can tell?
+fn is_multiple(amount: f64, factor: f64) -> bool {
+    /// What rounding may leave over (`swag.IsFloat64AJSONInteger`).
+    const EPSILON: f64 = 1e-9;
+    if factor == 0.0 {
+        return true;
+    }
+    let times = if factor < 1.0 { amount * (1.0 / factor) } else { amount / factor };
+    (times - times.round()).abs() < EPSILON
+}
+
 /// A member's path.
 pub(crate) fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
@@ -381,6 +391,7 @@ mod tests {
         let schema = json!({"type": "object", "properties": {
             "n": {"type": "integer", "minimum": 1, "maximum": 7, "multipleOf": 2},
             "ratio": {"type": "number", "minimum": 0, "exclusiveMinimum": true},
+            "tenth": {"type": "number", "multipleOf": 0.1},
             "s": {"type": "string", "minLength": 2, "maxLength": 5, "pattern": "^[a-z]*$"},
             "role": {"type": "string", "enum": ["primary", "replica"]},
             "level": {"type": "integer", "enum": [1, 2]},
@@ -395,6 +406,10 @@ mod tests {
         }});
         let cases = [
             (json!({"n": 0}), "FieldValueInvalid n: Invalid value: 0: n in body should be greater than or equal to 1"),
+            (
+                json!({"tenth": 0.25}),
+                "FieldValueInvalid tenth: Invalid value: 0.25: tenth in body should be a multiple of 0.1",
+            ),
             (json!({"n": 3}), "FieldValueInvalid n: Invalid value: 3: n in body should be a multiple of 2"),
             (
                 json!({"n": "x"}),
@@ -445,6 +460,14 @@ mod tests {
                 "FieldValueInvalid x: Invalid value: 5: x in body should be greater than or equal to 10",
             ]
         );
+    }
+
+    #[test]
+    fn fractions_are_multiples_as_near_as_can_be_told() {
+        for (amount, factor) in [(0.3, 0.1), (1.1, 0.1), (7.5, 2.5), (4.0, 2.0)] {
+            assert!(is_multiple(amount, factor), "{amount} of {factor}");
+        }
+        assert!(!is_multiple(3.0, 2.0));
     }
 
     #[test]

@@ -15,7 +15,7 @@ enum T {
     Bytes,
     Duration,
     Timestamp,
-    TypeOf,
+    Kind,
     List,
     Map,
     Optional,
@@ -41,8 +41,8 @@ enum T {
 }
 
 use T::{
-    Any, Authorizer, Bool, Bytes, Cidr, Double, Duration, First, Format, Inner, Int, Ip, Item, List, Map, Maybe,
-    Optional, Quantity, Same, Semver, Text, Texts, Timestamp, TypeOf, Uint, Url,
+    Any, Authorizer, Bool, Bytes, Cidr, Double, Duration, First, Format, Inner, Int, Ip, Item, Kind, List, Map, Maybe,
+    Optional, Quantity, Same, Semver, Text, Texts, Timestamp, Uint, Url,
 };
 
 /// Name, called on a target, arguments (the target first), result.
@@ -76,7 +76,7 @@ const OVERLOADS: &[Overload] = &[
     ("string", false, &[Text], Text), ("string", false, &[Int], Text), ("string", false, &[Uint], Text), ("string", false, &[Double], Text), ("string", false, &[Bool], Text), ("string", false, &[Bytes], Text), ("string", false, &[Timestamp], Text), ("string", false, &[Duration], Text), ("string", false, &[Ip], Text), ("string", false, &[Cidr], Text),
     ("duration", false, &[Text], Duration), ("duration", false, &[Duration], Duration), ("duration", false, &[Int], Duration),
     ("timestamp", false, &[Text], Timestamp), ("timestamp", false, &[Timestamp], Timestamp), ("timestamp", false, &[Int], Timestamp),
-    ("dyn", false, &[Any], Any), ("type", false, &[Any], TypeOf),
+    ("dyn", false, &[Any], Any), ("type", false, &[Any], Kind),
     ("contains", true, &[Text, Text], Bool), ("startsWith", true, &[Text, Text], Bool), ("endsWith", true, &[Text, Text], Bool),
     ("matches", true, &[Text, Text], Bool), ("matches", false, &[Text, Text], Bool),
     ("getFullYear", true, &[Timestamp], Int), ("getFullYear", true, &[Timestamp, Text], Int),
@@ -222,7 +222,7 @@ fn of(declared: T, args: &[&Type]) -> Type {
         Bytes => Type::Bytes,
         Duration => Type::Duration,
         Timestamp => Type::Timestamp,
-        TypeOf => Type::TypeOf,
+        Kind => Type::Kind,
         List => Type::List(Box::new(Type::Dyn)),
         Texts => Type::List(Box::new(Type::Text)),
         Map => Type::Map(Box::new(Type::Text), Box::new(Type::Dyn)),

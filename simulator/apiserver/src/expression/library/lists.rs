@@ -11,8 +11,8 @@ use cel::{DeclarationError, Env, ExecutionError};
 use super::{Answer, failed};
 
 pub(super) fn register(env: &mut Env) -> Result<(), DeclarationError> {
-    env.add_member_overload("isSorted", "list_is_sorted", LIST_TYPE, vec![], is_sorted)?;
-    env.add_member_overload("sum", "list_sum", LIST_TYPE, vec![], sum)?;
+    env.add_member_overload("isSorted", "list_is_sorted", LIST_TYPE, vec![], |args| is_sorted(&args))?;
+    env.add_member_overload("sum", "list_sum", LIST_TYPE, vec![], |args| sum(&args))?;
     env.add_member_overload("min", "list_min", LIST_TYPE, vec![], |args| extreme(&args, "min", Ordering::Less))?;
     env.add_member_overload("max", "list_max", LIST_TYPE, vec![], |args| extreme(&args, "max", Ordering::Greater))?;
     env.add_member_overload("indexOf", "list_index_of", LIST_TYPE, vec![DYN_TYPE], |args| {
@@ -23,20 +23,20 @@ pub(super) fn register(env: &mut Env) -> Result<(), DeclarationError> {
     })?;
     env.add_overload("sets.contains", "list_sets_contains_list", vec![LIST_TYPE, LIST_TYPE], |args| {
         let (left, right) = (items(&args)?, items(&args[1..])?);
-        boolean(right.iter().all(|item| has(&left, item)))
+        boolean(right.iter().all(|item| has(&left, &**item)))
     })?;
     env.add_overload("sets.intersects", "list_sets_intersects_list", vec![LIST_TYPE, LIST_TYPE], |args| {
         let (left, right) = (items(&args)?, items(&args[1..])?);
-        boolean(right.iter().any(|item| has(&left, item)))
+        boolean(right.iter().any(|item| has(&left, &**item)))
     })?;
     env.add_overload("sets.equivalent", "list_sets_equivalent_list", vec![LIST_TYPE, LIST_TYPE], |args| {
         let (left, right) = (items(&args)?, items(&args[1..])?);
-        boolean(right.iter().all(|item| has(&left, item)) && left.iter().all(|item| has(&right, item)))
+        boolean(right.iter().all(|item| has(&left, &**item)) && left.iter().all(|item| has(&right, &**item)))
     })
 }
 
-fn has(items: &[Box<dyn Val + '_>], wanted: &Box<dyn Val + '_>) -> bool {
-    items.iter().any(|item| item.equals(&**wanted))
+fn has(items: &[Box<dyn Val + '_>], wanted: &(dyn Val + '_)) -> bool {
+    items.iter().any(|item| item.equals(wanted))
 }
 
 fn boolean<'b, 'v>(value: bool) -> Answer<'b, 'v> {
@@ -59,8 +59,8 @@ fn compare(left: &dyn Val, right: &dyn Val) -> Result<Ordering, ExecutionError> 
     left.compare(right)
 }
 
-fn is_sorted<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
-    let items = items(&args)?;
+fn is_sorted<'b, 'v>(args: &[CowVal<'b, 'v>]) -> Answer<'b, 'v> {
+    let items = items(args)?;
     for pair in items.windows(2) {
         if compare(&*pair[0], &*pair[1])? == Ordering::Greater {
             return boolean(false);
@@ -69,8 +69,8 @@ fn is_sorted<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
     boolean(true)
 }
 
-fn sum<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
-    let mut items = items(&args)?.into_iter();
+fn sum<'b, 'v>(args: &[CowVal<'b, 'v>]) -> Answer<'b, 'v> {
+    let mut items = items(args)?.into_iter();
     let Some(first) = items.next() else { return Ok(CowVal::owned(CelInt::from(0))) };
     let mut total: Box<dyn Val + 'v> = first;
     for item in items {
