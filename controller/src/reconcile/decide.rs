@@ -24,7 +24,7 @@ pub fn decide(observed: &Observed, settings: &Settings, now: Timestamp) -> Plan 
 }
 
 /// Tells the users of a target why a change was refused. What was merely stale is not worth telling.
-pub fn report(observed: &Observed, failure: &Error, settings: &Settings, now: Timestamp) -> Plan {
+pub(super) fn report(observed: &Observed, failure: &Error, settings: &Settings, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if let Observed::Cluster(facts) = observed
         && let Some(cluster) = &facts.cluster

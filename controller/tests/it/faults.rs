@@ -205,7 +205,8 @@ fn a_backup_that_cannot_be_read_keeps_no_status_from_being_written() {
 fn whatever_a_status_says_a_look_at_it_ends() {
     let world = running();
     let first = |status: &Value| status["roles"][0]["members"][0].clone();
-    let hostile: Vec<(&str, Box<dyn Fn(&mut Value)>)> = vec![
+    type Spoiler = Box<dyn Fn(&mut Value)>;
+    let hostile: Vec<(&str, Spoiler)> = vec![
         (
             "numbers at their limits",
             Box::new(|status| {

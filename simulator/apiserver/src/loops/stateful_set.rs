@@ -3,6 +3,8 @@
 //! After upstream's `pkg/controller/statefulset`. [`plan`] is pure: what is there goes in, the requests
 //! of one pass come out. A pass does what upstream does before it waits for the next change.
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -16,9 +18,12 @@ use crate::selector::LabelSelector;
 use crate::watch::LogEntry;
 
 mod claims;
+mod failures;
 mod plan;
 mod pods;
 mod revisions;
+
+use failures::Failure;
 
 type Key = (String, String);
 
@@ -27,6 +32,10 @@ type Key = (String, String);
 pub struct StatefulSets {
     mailbox: Mailbox<Key>,
     current: Option<Key>,
+    /// Failures that are yet to be told.
+    failed: BTreeMap<Key, Failure>,
+    /// Does the current pass only tell of one?
+    telling: bool,
 }
 
 /// One set and what belongs to it, in one pass.
@@ -70,20 +79,31 @@ impl ControlLoop for StatefulSets {
     fn work(&mut self, view: &View<'_>, now: Timestamp) -> Work {
         let Some(key) = self.mailbox.take(now) else { return Work::default() };
         let item = format!("statefulset {}/{}", key.0, key.1);
+        let failure = self.failed.remove(&key);
         let Some(set) = view.get(&sets(), &key.0, &key.1) else { return Work { item, ..Work::default() } };
         let mut pass = Pass { set, view, now, requests: Vec::new(), again: None };
-        pass.run();
+        self.telling = failure.is_some();
+        match &failure {
+            Some(failure) => pass.tell(failure),
+            None => pass.run(),
+        }
         if let Some(again) = pass.again {
             self.mailbox.add(key.clone(), again);
         }
         let requests = pass.requests;
         self.current = Some(key);
-        Work { item, requests, ..Work::default() }
+        Work { item, requests, keep_going: self.telling }
     }
 
-    fn done(&mut self, _work: &Work, responses: &[Response], _view: &View<'_>, now: Timestamp) {
+    fn done(&mut self, work: &Work, responses: &[Response], _view: &View<'_>, now: Timestamp) {
         let Some(key) = self.current.take() else { return };
-        if responses.iter().any(|response| !response.is_success()) {
+        if self.telling {
+            // Then it is tried again, later each time.
+            self.mailbox.retry(key, now);
+        } else if let Some(failure) = Failure::of(work, responses) {
+            self.failed.insert(key.clone(), failure);
+            self.mailbox.add(key, now);
+        } else if responses.iter().any(|response| !response.is_success()) {
             self.mailbox.retry(key, now);
         } else {
             self.mailbox.succeeded(&key);

@@ -32,7 +32,7 @@ impl<'a> Pass<'a> {
 
     /// The pods that the set controls. Orphans that match are adopted, pods that no longer match are
     /// let go; pods of another controller are left alone.
-    fn claim_pods(&mut self) -> Vec<&'a Object> {
+    pub(super) fn claim_pods(&mut self) -> Vec<&'a Object> {
         let (set, view) = (self.set, self.view);
         let select = selector(set);
         let mut pods = Vec::new();
@@ -206,7 +206,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn update_status(&mut self, pods: &[&Object], current: &Revision, update: &Revision) {
+    pub(super) fn update_status(&mut self, pods: &[&Object], current: &Revision, update: &Revision) {
         let set = self.set;
         let live: Vec<&&Object> = pods.iter().filter(|pod| !pod.is_deleting() || !is_finished(pod)).collect();
         let of = |name: &str| live.iter().filter(|pod| revision(pod) == name && !pod.is_deleting()).count();

@@ -1,0 +1,77 @@
+//! What a set says of a claim or pod that it could not make: events, and its status all the same.
+//!
+//! A pass stops at the first request that is refused; the next one tells it, and the one after that
+//! tries again. Sentences: `pkg/controller/statefulset/stateful_pod_control.go`.
+
+use serde_json::json;
+
+use super::{Pass, request};
+use crate::loops::Work;
+use crate::object::ObjectExt;
+use crate::request::{Body, Request, Response, Verb};
+use crate::resource::GroupResource;
+
+/// A claim or pod that was refused.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    /// The claim, when it was one.
+    claim: Option<String>,
+    pod: String,
+    /// The refusal.
+    message: String,
+}
+
+impl Failure {
+    /// The failure among the answers to a pass, if it was about making something.
+    pub(super) fn of(work: &Work, responses: &[Response]) -> Option<Self> {
+        let at = responses.iter().position(|response| !response.is_success())?;
+        let message = responses[at].json()["message"].as_str().unwrap_or_default().to_owned();
+        let made = |request: &Request, resource: &str| match &request.body {
+            Body::Json { value, .. } if request.verb == Verb::Create && request.resource == resource => {
+                Some(value.name().to_owned())
+            }
+            _ => None,
+        };
+        let refused = work.requests.get(at)?;
+        if let Some(pod) = made(refused, "pods") {
+            return Some(Self { claim: None, pod, message });
+        }
+        let claim = made(refused, "persistentvolumeclaims")?;
+        // The pod that the claim is for comes right after its claims.
+        let pod = work.requests[at..].iter().find_map(|request| made(request, "pods"))?;
+        Some(Self { claim: Some(claim), pod, message })
+    }
+}
+
+impl Pass<'_> {
+    /// A pass that only tells of a failure.
+    pub(super) fn tell(&mut self, failure: &Failure) {
+        let pods = self.claim_pods();
+        let (current, update) = self.revisions(&pods);
+        let Failure { claim, pod, message } = failure;
+        let set = self.set.name().to_owned();
+        let mut why = message.clone();
+        if let Some(claim) = claim {
+            self.event_again(&format!(
+                "Create Claim {claim} for Pod {pod} in StatefulSet {set} failed error: {message}"
+            ));
+            why = format!("failed to create PVC {claim}: {message}");
+        }
+        self.event_again(&format!("Create Pod {pod} in StatefulSet {set} failed error: {why}"));
+        self.update_status(&pods, &current, &update);
+    }
+
+    /// Records a failure, or counts it when the same one was recorded before.
+    fn event_again(&mut self, message: &str) {
+        let events = GroupResource::new("", "events");
+        let uid = self.set.uid();
+        let same = self.view.store().list(&events, self.set.namespace()).find(|event| {
+            event["involvedObject"]["uid"] == uid && event["reason"] == "FailedCreate" && event["message"] == message
+        });
+        let Some(event) = same else { return self.event("Warning", "FailedCreate", message.to_owned()) };
+        let count = event["count"].as_i64().unwrap_or(1) + 1;
+        let patch = json!({"count": count, "lastTimestamp": format!("{:.0}", self.now)});
+        let namespace = self.set.namespace();
+        self.requests.push(request(Verb::Patch, "v1", "events", namespace, event.name()).merge_patch(patch));
+    }
+}
