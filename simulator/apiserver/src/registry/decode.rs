@@ -12,7 +12,7 @@ use crate::object::{ObjectExt, metadata_mut};
 use crate::request::Body;
 use crate::resource::{GroupVersionKind, Resource, api_version, split_api_version};
 use crate::schema::json::{self, Document};
-use crate::schema::yaml;
+use crate::schema::{protobuf, yaml};
 use crate::{builtin, definitions, schema};
 
 /// An object as upstream's decoder leaves it.
@@ -132,10 +132,10 @@ fn parse_bytes(kind: &str, content_type: &str, bytes: Bytes) -> Result<(Document
             let parsed = yaml::read(&bytes).map_err(|why| unrecognised(format!("{why} ({})", excerpt(&bytes))))?;
             Ok((whole(parsed).map_err(|why| unparsed(&why))?, bytes))
         }
-        "application/vnd.kubernetes.protobuf" => Err(unrecognised(format!(
-            "provided data does not appear to be a protobuf message that is served here ({})",
-            excerpt(&bytes)
-        ))),
+        "application/vnd.kubernetes.protobuf" => {
+            let parsed = protobuf::read(&bytes).map_err(|why| unrecognised(format!("{why} ({})", excerpt(&bytes))))?;
+            Ok((whole(parsed).map_err(|why| unparsed(&why))?, bytes))
+        }
         _ => Err(unsupported_media_type(&[
             "application/json",
             "application/yaml",
@@ -364,6 +364,7 @@ pub(crate) fn delete_options(content_type: &str, bytes: &Bytes) -> Result<Value,
             parsed.value
         }
         "application/yaml" => yaml::read(bytes).map_err(ApiError::bad_request)?.value,
+        "application/vnd.kubernetes.protobuf" => protobuf::read(bytes).map_err(ApiError::bad_request)?.value,
         _ => return Err(unsupported_media_type(&accepted)),
     };
     let (version, kind) = (value.api_version(), value.kind());
