@@ -14,6 +14,7 @@ pub mod formats;
 pub mod go;
 pub mod json;
 mod json_errors;
+pub mod protobuf;
 pub mod prune;
 pub mod structural;
 pub mod typed;
