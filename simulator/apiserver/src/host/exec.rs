@@ -13,7 +13,8 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::Core;
@@ -136,7 +137,8 @@ async fn send(socket: &mut Socket, result: &ExecResult) -> Result<(), Error> {
         }
     }
     socket.send(frame(STATUS, status(&result.exit).to_string().as_bytes())).await?;
-    socket.close(None).await
+    // Without a code, clients complain about an abnormal end.
+    socket.close(Some(CloseFrame { code: CloseCode::Normal, reason: "".into() })).await
 }
 
 fn frame(channel: u8, data: &[u8]) -> Message {
