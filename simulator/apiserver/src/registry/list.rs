@@ -131,7 +131,7 @@ pub(crate) fn list(state: &State, request: &Request) -> Result<Response, ApiErro
     let revision = at.unwrap_or_else(|| state.store.revision());
     let objects: Objects = match at {
         None => state.store.objects(&resource.group_resource),
-        Some(at) => state.store.objects_at(&resource.group_resource, at).ok_or_else(|| too_old(start.is_some(), at))?,
+        Some(at) => state.store.objects_at(&resource.group_resource, at).ok_or_else(|| too_old(start.is_some()))?,
     };
     let from: Key = start.map_or_else(|| prefix.clone(), |start| start.as_str().into());
     let mut chosen = Vec::new();
@@ -191,7 +191,7 @@ fn at_version(state: &State, options: &Options, limit: usize) -> Result<Option<R
     Ok((how == Match::Exact).then_some(version))
 }
 
-fn too_old(continued: bool, _at: Revision) -> ApiError {
+fn too_old(continued: bool) -> ApiError {
     ApiError::expired(if continued {
         "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
     } else {
