@@ -144,12 +144,32 @@ fn parse_bytes(kind: &str, content_type: &str, bytes: Bytes) -> Result<(Document
     }
 }
 
-/// A body that is an object; null is an empty one.
+/// A body that is an object and names its kind, if at all, in words; null is an empty object.
 fn whole(parsed: Document) -> Result<Document, String> {
     match &parsed.value {
-        Value::Object(_) => Ok(parsed),
+        Value::Object(members) => {
+            for field in ["apiVersion", "kind"] {
+                if let Some(other) = members.get(field).filter(|value| !value.is_string() && !value.is_null()) {
+                    let what = go_kind(other);
+                    return Err(format!("json: cannot unmarshal {what} into Go struct field .{field} of type string"));
+                }
+            }
+            Ok(parsed)
+        }
         Value::Null => Ok(Document { value: Value::Object(serde_json::Map::new()), ..parsed }),
         other => Err(not_an_object(other)),
+    }
+}
+
+/// What Go calls a JSON value of the wrong type.
+fn go_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::Object(_) => "object",
     }
 }
 
@@ -172,12 +192,7 @@ pub(crate) fn media_type(content_type: &str) -> Cow<'_, str> {
 }
 
 fn not_an_object(value: &Value) -> String {
-    let what = match value {
-        Value::Array(_) => "array",
-        Value::String(_) => "string",
-        Value::Bool(_) => "bool",
-        _ => "number",
-    };
+    let what = go_kind(value);
     format!(
         "json: cannot unmarshal {what} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
     )
