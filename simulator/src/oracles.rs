@@ -412,7 +412,7 @@ fn walk<'a>(path: &str, value: &'a Value, visit: &mut impl FnMut(&str, &'a str))
     match value {
         Value::String(text) => visit(path, text),
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(at, item)| walk(&format!("{path}[{at}]"), item, visit))
+            items.iter().enumerate().for_each(|(at, item)| walk(&format!("{path}[{at}]"), item, visit));
         }
         Value::Object(fields) => {
             for (key, field) in fields.iter().filter(|(key, _)| *key != "managedFields") {

@@ -272,10 +272,10 @@ pub fn compare(expected: &str, actual: &str) -> Vec<Difference> {
         let object = title.clone();
         match (expected.get(title), actual.get(title)) {
             (Some(_), None) => {
-                differences.push(Difference { object, field: String::new(), message: "is missing".to_owned() })
+                differences.push(Difference { object, field: String::new(), message: "is missing".to_owned() });
             }
             (None, Some(_)) => {
-                differences.push(Difference { object, field: String::new(), message: "is new".to_owned() })
+                differences.push(Difference { object, field: String::new(), message: "is new".to_owned() });
             }
             (Some(before), Some(after)) => fields("", before, after, &mut |field, message| {
                 differences.push(Difference { object: object.clone(), field, message });

@@ -30,7 +30,7 @@ pub use selection::Selection;
 #[derive(Debug)]
 pub enum ToolMove {
     /// Sends a request; its answer is handed to the next [`Tool::next`].
-    Send(Request),
+    Send(Box<Request>),
     /// Waits, as tools that poll do.
     Wait(SignedDuration),
     /// Is done.
@@ -41,9 +41,9 @@ pub enum ToolMove {
 #[derive(Clone, Debug)]
 pub enum Tool {
     /// Takes a backup.
-    Backup(BackupRun),
+    Backup(Box<BackupRun>),
     /// Restores one.
-    Restore(RestoreRun),
+    Restore(Box<RestoreRun>),
 }
 
 impl Tool {

@@ -337,7 +337,7 @@ impl World {
             }
         }
         match next {
-            ToolMove::Send(request) => match self.api.send(&Actor::Tool, request).await {
+            ToolMove::Send(request) => match self.api.send(&Actor::Tool, *request).await {
                 Ok(response) => {
                     running.answer = Some(response);
                     running.due = self.now() + running.pace;

@@ -310,7 +310,7 @@ mod tests {
         }
         let mut mixed = first.clone();
         mixed.key = kept.wanted(None, at(Duration::ZERO)).expect("makes one").1.key;
-        for broken in [mixed, Material { certificate: "rubbish".to_owned(), ..first.clone() }] {
+        for broken in [mixed, Material { certificate: "rubbish".to_owned(), ..first }] {
             let (_, wanted) = kept.wanted(Some(&stored(&broken)), at(Duration::ZERO)).expect("an answer");
             assert!(wanted != broken, "what cannot be served is replaced");
         }
@@ -323,7 +323,7 @@ mod tests {
         let (_, first) = keeper.wanted(None, at(Duration::ZERO)).expect("makes one");
         let renewal = Duration::from_secs(300 * 24 * 3600);
         let (_, second) = keeper.wanted(Some(&stored(&first)), at(renewal)).expect("renews");
-        let during = Material { authorities: second.authorities.clone(), ..first.clone() };
+        let during = Material { authorities: second.authorities.clone(), ..first };
         during.check(&keeper.names, at(renewal), &keeper.provider).expect("the old one is still trusted");
         let (_, third) = keeper.wanted(Some(&stored(&second)), at(2 * renewal)).expect("renews");
         assert_eq!(third.authorities.matches("BEGIN CERTIFICATE").count(), 2, "authorities do not pile up");

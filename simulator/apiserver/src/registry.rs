@@ -70,6 +70,7 @@ pub(crate) enum Write {
 }
 
 /// What a stage leads to.
+#[expect(clippy::large_enum_variant, reason = "made and taken apart once a request, never stored")]
 pub(crate) enum Next {
     /// Admission, then the next stage.
     Admit(Chain, Write),

@@ -84,7 +84,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<bool> {
             Tokens::parse(&text).map_err(|error| BadInput(format!("{}: {error}", path.display())))?
         }
     };
-    let loops = rewake_apiserver::loops::select(&arguments.controllers).map_err(|error| BadInput(error.to_string()))?;
+    let loops = rewake_apiserver::loops::select(&arguments.controllers).map_err(BadInput)?;
     crate::suite::runtime().block_on(async {
         let host_cell = Arc::new(OnceLock::new());
         let containers = Containers { guests: Arc::default(), host: Arc::clone(&host_cell) };

@@ -138,10 +138,10 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn scenario(&mut self, name: String, node: &Node) -> Result<Scenario> {
-        if let Data::Map(entries) = &node.data {
-            if entries.first().is_none_or(|(key, _)| key.text != "question") {
-                return Err(YamlError::at(node.mark, "a scenario opens with `question:`, the one question it asks"));
-            }
+        if let Data::Map(entries) = &node.data
+            && entries.first().is_none_or(|(key, _)| key.text != "question")
+        {
+            return Err(YamlError::at(node.mark, "a scenario opens with `question:`, the one question it asks"));
         }
         let mut fields = Fields::of(node, "a scenario")?;
         let question = text(fields.require("question")?)?;
@@ -179,10 +179,10 @@ impl Reader<'_> {
         let mut steps = Vec::with_capacity(items.len());
         for item in items {
             let step = self.step(item)?;
-            if let Some(id) = &step.id {
-                if !self.ids.insert(id.clone()) {
-                    return Err(YamlError::at(step.mark, format!("there are two steps with the id `{id}`")));
-                }
+            if let Some(id) = &step.id
+                && !self.ids.insert(id.clone())
+            {
+                return Err(YamlError::at(step.mark, format!("there are two steps with the id `{id}`")));
             }
             steps.push(step);
         }

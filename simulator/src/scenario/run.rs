@@ -232,7 +232,8 @@ impl<'a> Run<'a> {
             }
             Action::Backup { name, selection, profile } => {
                 let kinds = self.kinds();
-                let tool = Tool::Backup(BackupRun::new(name, self.profile(*profile), selection.clone(), kinds));
+                let tool =
+                    Tool::Backup(Box::new(BackupRun::new(name, self.profile(*profile), selection.clone(), kinds)));
                 self.world.start_tool(tool, SignedDuration::from_millis(10));
                 self.finish_tool(index).await
             }
@@ -533,7 +534,7 @@ impl<'a> Run<'a> {
         };
         self.restored.push(Restored { archive: Arc::clone(&archive), mapping: restore.mapping.clone(), step: index });
         let kinds = self.kinds();
-        self.world.start_tool(Tool::Restore(RestoreRun::new(spec, archive, kinds)), restore.pace);
+        self.world.start_tool(Tool::Restore(Box::new(RestoreRun::new(spec, archive, kinds))), restore.pace);
         if restore.background { Ok(()) } else { self.finish_tool(index).await }
     }
 
@@ -545,7 +546,7 @@ impl<'a> Run<'a> {
         let released: Vec<RestoreRun> =
             self.restores.iter_mut().filter(|run| !run.held().is_empty()).map(|run| run.release(id)).collect();
         for run in released {
-            self.world.start_tool(Tool::Restore(run), SignedDuration::from_millis(50));
+            self.world.start_tool(Tool::Restore(Box::new(run)), SignedDuration::from_millis(50));
             self.finish_tool(index).await?;
         }
         Ok(())
@@ -576,7 +577,7 @@ impl<'a> Run<'a> {
                     archive.volumes = self.world.api().kernel().volumes_of(&archive);
                     self.archives.insert(archive.name.clone(), Arc::new(archive));
                 }
-                Tool::Restore(run) => self.restores.push(run),
+                Tool::Restore(run) => self.restores.push(*run),
             }
         }
     }
@@ -633,7 +634,7 @@ impl<'a> Run<'a> {
     fn writer(&self, miss: &Miss) -> String {
         let Some((kind, name)) = miss.object.split_once(' ') else { return String::new() };
         let (namespace, name) = name.split_once('/').unwrap_or(("", name));
-        let pointer = format!("/{}", miss.field.replace('.', "/").replace('[', "/").replace(']', ""));
+        let pointer = format!("/{}", miss.field.replace(['.', '['], "/").replace(']', ""));
         let kernel = self.world.api().kernel();
         let mut last = None;
         for entry in kernel.store().log_after(self.base) {
@@ -794,7 +795,7 @@ impl<'a> Run<'a> {
             );
             match fork.send(&Actor::User, request).await {
                 Ok(response) if !response.is_success() => {
-                    refused.push((root.namespace().to_owned(), root.name().to_owned()))
+                    refused.push((root.namespace().to_owned(), root.name().to_owned()));
                 }
                 _ => {}
             }

@@ -135,7 +135,7 @@ impl BackupRun {
                 &key.name,
             );
             self.asked = Some(Asked::Item(key));
-            return ToolMove::Send(request);
+            return ToolMove::Send(Box::new(request));
         }
         match self.lists.pop_front() {
             Some((kind, namespace)) => self.page(kind, namespace, None),
@@ -156,7 +156,7 @@ impl BackupRun {
             request = request.option("continue", token);
         }
         self.asked = Some(Asked::Page { kind, namespace });
-        ToolMove::Send(request)
+        ToolMove::Send(Box::new(request))
     }
 
     /// Saves one object, unless it is left out, and notes what it needs.

@@ -133,12 +133,11 @@ fn service(object: &mut Value) -> Verdict {
 
 fn service_account(object: &mut Value) -> Verdict {
     let token = format!("{}-token-", object.name());
-    if let Some(secrets) = object["secrets"].as_array_mut() {
-        if let Some(at) =
+    if let Some(secrets) = object["secrets"].as_array_mut()
+        && let Some(at) =
             secrets.iter().position(|secret| secret["name"].as_str().is_some_and(|name| name.starts_with(&token)))
-        {
-            secrets.remove(at);
-        }
+    {
+        secrets.remove(at);
     }
     Verdict::default()
 }

@@ -41,10 +41,11 @@ pub fn reset(object: &mut Value, profile: &Profile) {
         MetadataReset::DenyList => metadata.retain(|field, _| !DENIED.contains(&field.as_str())),
         MetadataReset::ServerFields => metadata.retain(|field, _| !SERVER_FIELDS.contains(&field.as_str())),
     }
-    if profile.owner_references != OwnerReferences::Dropped && profile.metadata != MetadataReset::Authored {
-        if let Some(owners) = owners {
-            metadata.insert("ownerReferences".to_owned(), owners);
-        }
+    if profile.owner_references != OwnerReferences::Dropped
+        && profile.metadata != MetadataReset::Authored
+        && let Some(owners) = owners
+    {
+        metadata.insert("ownerReferences".to_owned(), owners);
     }
     if let Some(object) = object.as_object_mut() {
         object.remove("status");

@@ -396,10 +396,11 @@ impl RestoreRun {
                 self.finish(&key, ItemOutcome::Skipped);
                 return;
             }
-            if &*key.resource.resource == "persistentvolumeclaims" && self.volume_is_provisioned_anew(&archived) {
-                if let Some(spec) = object["spec"].as_object_mut() {
-                    spec.remove("volumeName");
-                }
+            if &*key.resource.resource == "persistentvolumeclaims"
+                && self.volume_is_provisioned_anew(&archived)
+                && let Some(spec) = object["spec"].as_object_mut()
+            {
+                spec.remove("volumeName");
             }
         }
         let profile = Profile { owner_references: self.owner_references(), ..self.spec.profile.clone() };
@@ -604,7 +605,7 @@ impl RestoreRun {
 
     fn send(&mut self, current: Current, request: Request) -> Option<ToolMove> {
         self.current = Some(current);
-        Some(ToolMove::Send(request))
+        Some(ToolMove::Send(Box::new(request)))
     }
 
     fn enter(&mut self, mut current: Current, stage: Stage) -> Option<ToolMove> {
@@ -632,11 +633,11 @@ impl RestoreRun {
 
     /// Rewrites owner references one by one, for tools that do.
     fn relink(&mut self, mut current: Current, answer: Option<&Response>) -> Option<ToolMove> {
-        if let (Some(answer), Some(mut owner)) = (answer, current.owners.pop_front()) {
-            if answer.is_success() {
-                owner["uid"] = answer.json().uid().into();
-                current.relinked.push(owner);
-            }
+        if let (Some(answer), Some(mut owner)) = (answer, current.owners.pop_front())
+            && answer.is_success()
+        {
+            owner["uid"] = answer.json().uid().into();
+            current.relinked.push(owner);
         }
         while let Some(owner) = current.owners.front() {
             let uid = owner["uid"].as_str().unwrap_or_default();
@@ -716,7 +717,7 @@ impl RestoreRun {
 
     fn created(&mut self, mut current: Current, answer: &Response) -> Option<ToolMove> {
         let created = answer.json();
-        let Some(archived) = self.archive.items.get(&current.key).map(Arc::clone) else { return None };
+        let archived = self.archive.items.get(&current.key).map(Arc::clone)?;
         self.uids.insert(archived.uid().to_owned(), created.uid().to_owned());
         if self.spec.with_volumes && &*current.key.resource.resource == "persistentvolumeclaims" {
             let place = (current.key.namespace.clone(), current.key.name.clone());
@@ -778,44 +779,44 @@ impl RestoreRun {
             let archived: BTreeSet<&GroupResource> = self.archive.items.keys().map(|key| &key.resource).collect();
             self.kinds.0.iter().filter(|kind| kind.namespaced && archived.contains(&kind.resource)).cloned().collect()
         });
-        if let Some(list) = answer.filter(|answer| answer.json()["items"].is_array()) {
-            if let Some(kind) = prune.pop_front() {
-                for item in list.json()["items"].as_array().into_iter().flatten() {
-                    let key = ItemKey::new(kind.resource.clone(), item.namespace(), item.name());
-                    let owned = item.owner_references().next().is_some();
-                    let in_scope = self.archive.items.keys().any(|key| key.namespace == item.namespace());
-                    if in_scope
-                        && !owned
-                        && !self.archive.items.contains_key(&key)
-                        && !NEVER_RESTORED.contains(&&*kind.resource.to_string())
-                    {
-                        self.pruning.push_back(
-                            Request::new(
-                                Verb::Delete,
-                                tool_user(),
-                                &kind.api_version,
-                                &kind.resource.resource,
-                                item.namespace(),
-                                item.name(),
-                            )
-                            .agent("backup-restore-operator"),
-                        );
-                    }
+        if let Some(list) = answer.filter(|answer| answer.json()["items"].is_array())
+            && let Some(kind) = prune.pop_front()
+        {
+            for item in list.json()["items"].as_array().into_iter().flatten() {
+                let key = ItemKey::new(kind.resource.clone(), item.namespace(), item.name());
+                let owned = item.owner_references().next().is_some();
+                let in_scope = self.archive.items.keys().any(|key| key.namespace == item.namespace());
+                if in_scope
+                    && !owned
+                    && !self.archive.items.contains_key(&key)
+                    && !NEVER_RESTORED.contains(&&*kind.resource.to_string())
+                {
+                    self.pruning.push_back(
+                        Request::new(
+                            Verb::Delete,
+                            tool_user(),
+                            &kind.api_version,
+                            &kind.resource.resource,
+                            item.namespace(),
+                            item.name(),
+                        )
+                        .agent("backup-restore-operator"),
+                    );
                 }
             }
         }
         if let Some(request) = self.pruning.pop_front() {
-            return ToolMove::Send(request);
+            return ToolMove::Send(Box::new(request));
         }
         match self.prune.as_ref().and_then(VecDeque::front) {
-            Some(kind) => ToolMove::Send(Request::new(
+            Some(kind) => ToolMove::Send(Box::new(Request::new(
                 Verb::List,
                 tool_user(),
                 &kind.api_version,
                 &kind.resource.resource,
                 "",
                 "",
-            )),
+            ))),
             None => ToolMove::Finished,
         }
     }

@@ -120,10 +120,10 @@ pub(super) fn v2(view: &View<'_>) -> Value {
 fn point_to_definitions(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
-            if let Some(Value::String(reference)) = map.get_mut("$ref") {
-                if let Some(name) = reference.strip_prefix(COMPONENTS) {
-                    *reference = format!("{DEFINITIONS}{name}");
-                }
+            if let Some(Value::String(reference)) = map.get_mut("$ref")
+                && let Some(name) = reference.strip_prefix(COMPONENTS)
+            {
+                *reference = format!("{DEFINITIONS}{name}");
             }
             map.values_mut().for_each(point_to_definitions);
         }

@@ -115,7 +115,7 @@ impl ControlLoop for Node {
         }
         match &*entry.resource.resource {
             "pods" if entry.kind != LogKind::Deleted => {
-                self.enqueue(entry.object.namespace(), entry.object.name(), now)
+                self.enqueue(entry.object.namespace(), entry.object.name(), now);
             }
             // Pods may have waited for it.
             "persistentvolumeclaims" | "secrets" | "configmaps" if entry.kind != LogKind::Deleted => {

@@ -55,10 +55,10 @@ impl Normaliser {
     /// fields are sorted: entries of one second have no settled order.
     pub(crate) fn own_versions(value: &mut Value) {
         fn mark(metadata: Option<&mut Value>) {
-            if let Some(version) = metadata.and_then(|metadata| metadata.get_mut("resourceVersion")) {
-                if version.as_str().is_some_and(|text| is_number(text) && text != "0") {
-                    *version = "<rv>".into();
-                }
+            if let Some(version) = metadata.and_then(|metadata| metadata.get_mut("resourceVersion"))
+                && version.as_str().is_some_and(|text| is_number(text) && text != "0")
+            {
+                *version = "<rv>".into();
             }
         }
         match value {
@@ -69,12 +69,10 @@ impl Normaliser {
                 let is_bookmark = fields.get("type").is_some_and(|kind| kind == "BOOKMARK");
                 if is_list {
                     mark(fields.get_mut("metadata"));
-                } else if is_bookmark {
-                    if let Some(object) = fields.get_mut("object") {
-                        mark(object.get_mut("metadata"));
-                        for row in object.get_mut("rows").and_then(Value::as_array_mut).into_iter().flatten() {
-                            mark(row.get_mut("object").and_then(|object| object.get_mut("metadata")));
-                        }
+                } else if is_bookmark && let Some(object) = fields.get_mut("object") {
+                    mark(object.get_mut("metadata"));
+                    for row in object.get_mut("rows").and_then(Value::as_array_mut).into_iter().flatten() {
+                        mark(row.get_mut("object").and_then(|object| object.get_mut("metadata")));
                     }
                 }
                 if let Some(Value::Array(entries)) = fields.get_mut("managedFields") {
@@ -95,11 +93,11 @@ impl Normaliser {
         match value {
             Value::Object(fields) => {
                 let text = |field: &str| fields.get(field).and_then(Value::as_str);
-                if let (Some(prefix), Some(name)) = (text("generateName"), text("name")) {
-                    if name.strip_prefix(prefix).is_some_and(|suffix| GENERATED.is_match(suffix)) {
-                        let next = self.generated.len() + 1;
-                        self.generated.entry(name.to_owned()).or_insert_with(|| format!("{prefix}<gen{next}>"));
-                    }
+                if let (Some(prefix), Some(name)) = (text("generateName"), text("name"))
+                    && name.strip_prefix(prefix).is_some_and(|suffix| GENERATED.is_match(suffix))
+                {
+                    let next = self.generated.len() + 1;
+                    self.generated.entry(name.to_owned()).or_insert_with(|| format!("{prefix}<gen{next}>"));
                 }
                 fields.values().for_each(|value| self.find_generated(value));
             }
