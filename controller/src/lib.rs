@@ -13,6 +13,7 @@ pub mod api;
 pub mod crds;
 pub mod guest;
 pub mod kinds;
+pub mod manifests;
 pub mod names;
 pub mod settings;
 

@@ -3,5 +3,6 @@
 mod crds;
 mod faults;
 mod lives;
+mod manifests;
 mod restores;
 mod world;
