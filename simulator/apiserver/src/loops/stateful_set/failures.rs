@@ -66,7 +66,7 @@ impl Pass<'_> {
     }
 
     /// Records a failure, or counts it when the same one was recorded before.
-    fn event_again(&mut self, message: &str) {
+    pub(super) fn event_again(&mut self, message: &str) {
         let events = GroupResource::new("", "events");
         let uid = self.set.uid();
         let same = self.view.store().list(&events, self.set.namespace()).find(|event| {
