@@ -159,7 +159,7 @@ impl Encoder {
                 let objects: Vec<&Value> =
                     if is_list { value["items"].as_array().into_iter().flatten().collect() } else { vec![value] };
                 let metadata = list_metadata(&value["metadata"]);
-                Ok(Some(printer.table(version, &objects, metadata, self.include()?, true, now)))
+                Ok(Some(printer.table(version, &objects, &metadata, self.include()?, true, now)))
             }
             Shape::Partial(version) if !is_list => Ok(Some(partial(version, value))),
             Shape::PartialList(version) if is_list => Ok(Some(json!({
@@ -191,7 +191,7 @@ impl Encoder {
         match (self.form.shape, &self.printer) {
             (Shape::Table(version), Some(printer)) => {
                 let metadata = list_metadata(&object["metadata"]);
-                let table = printer.table(version, &[object], metadata, self.include()?, !self.columns_sent, now);
+                let table = printer.table(version, &[object], &metadata, self.include()?, !self.columns_sent, now);
                 self.columns_sent = true;
                 Ok(Some(table))
             }

@@ -12,6 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use super::SchemaRef;
 use super::builtin;
 use super::json::Document;
 use crate::resource::{GroupVersionKind, split_api_version};
@@ -201,10 +202,12 @@ fn message(name: &str, bytes: &[u8], depth: u32) -> Result<Value, String> {
     for field in Fields(bytes) {
         let (number, wire) = field?;
         let Some(field) = fields.and_then(|fields| fields.get(&number)) else { continue };
+        let json_name = schema.as_ref().map_or(Some(field.name), |schema| json_name(schema, field.name));
+        let name = json_name.unwrap_or(field.name).to_owned();
         match &field.kind {
             Kind::Map(values) => {
                 let (key, value) = entry(values, &wire, depth)?;
-                let map = out.entry(field.name).or_insert_with(|| Value::Object(Map::new()));
+                let map = out.entry(name).or_insert_with(|| Value::Object(Map::new()));
                 if let Value::Object(map) = map {
                     map.insert(key, value);
                 }
@@ -212,25 +215,32 @@ fn message(name: &str, bytes: &[u8], depth: u32) -> Result<Value, String> {
             kind => {
                 let value = single(kind, &wire, depth)?;
                 // What Go embeds has no field of its own in JSON.
-                let embedded = matches!(kind, Kind::Message(_))
-                    && schema.as_ref().is_some_and(|schema| schema.property(field.name).is_none());
+                let embedded = matches!(kind, Kind::Message(_)) && json_name.is_none();
                 match value {
                     Value::Object(inner) if embedded => out.extend(inner),
                     value if field.repeated => {
-                        let list = out.entry(field.name).or_insert_with(|| Value::Array(Vec::new()));
+                        let list = out.entry(name).or_insert_with(|| Value::Array(Vec::new()));
                         if let Value::Array(list) = list {
                             list.push(value);
                         }
                     }
                     Value::Null => {}
                     value => {
-                        out.insert(field.name.to_owned(), value);
+                        out.insert(name, value);
                     }
                 }
             }
         }
     }
     Ok(Value::Object(out))
+}
+
+/// The name of a field in JSON, which may differ in case (`uID` is `uid`); `None` when it has none.
+fn json_name<'s>(schema: &'s SchemaRef, name: &'s str) -> Option<&'s str> {
+    if schema.property(name).is_some() {
+        return Some(name);
+    }
+    schema.properties().map(|(property, _)| property).find(|property| property.eq_ignore_ascii_case(name))
 }
 
 fn entry(values: &Kind, wire: &Wire<'_>, depth: u32) -> Result<(String, Value), String> {
