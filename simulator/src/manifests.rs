@@ -1,8 +1,8 @@
 //! Any folder of KubeDirector manifests: each cluster goes through create, backup, wipe, restore,
 //! delete; apps and configs are accepted or not.
 //!
-//! What a cluster mentions and the folder does not hold (Secrets, ConfigMaps, claims, storage classes) is made
-//! up, and said so.
+//! What a cluster mentions and the folder does not hold (its app or one of its roles, Secrets, ConfigMaps,
+//! claims, storage classes) is made up, and said so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -60,20 +60,24 @@ pub fn run(folder: &Path, profile: Option<&'static Profile>, seed: u64) -> anyho
         .iter()
         .filter(|given| matches!(given.object.kind(), "KubeDirectorApp" | "KubeDirectorConfig" | "StorageClass"))
     {
-        let scenario = scenario(given, vec![step(Action::Apply(vec![in_place(given)]))]);
+        let class = given.object["spec"]["defaultStorageClassName"].as_str();
+        let classes = found.iter().filter(|other| {
+            other.object.kind() == "StorageClass" && class.is_some_and(|class| other.object.name() == class)
+        });
+        let objects: Vec<Given> = classes.chain([given]).map(in_place).collect();
+        let scenario = scenario(given, vec![step(Action::Apply(objects))]);
         tell(given, "accepted", run_one(&scenario, profile, seed));
     }
     for given in clusters {
-        let Some(app) = apps.get(given.object["spec"]["app"].as_str().unwrap_or_default()) else {
-            tell(given, "", Some(format!("the folder holds no KubeDirectorApp {}", given.object["spec"]["app"])));
-            continue;
-        };
+        let (app, invented) = app_for(given, &apps);
         let made_up = made_up(given);
-        let scenario = scenario(given, life(given, app, &made_up));
+        let scenario = scenario(given, life(given, &app, &made_up));
         let mut what = "created, backed up, wiped, restored, deleted".to_owned();
-        if !made_up.is_empty() {
-            let names: Vec<String> =
-                made_up.iter().map(|given| format!("{} {}", given.object.kind(), given.object.name())).collect();
+        let names: Vec<String> = invented
+            .into_iter()
+            .chain(made_up.iter().map(|given| format!("{} {}", given.object.kind(), given.object.name())))
+            .collect();
+        if !names.is_empty() {
             what.push_str(&format!(" (made up for it: {})", names.join(", ")));
         }
         tell(given, &what, run_one(&scenario, profile, seed));
@@ -136,6 +140,39 @@ fn in_place(given: &Given) -> Given {
         rewake_apiserver::object::set_meta(&mut given.object, "namespace", crate::subject::reference::NAMESPACE);
     }
     given
+}
+
+/// The cluster's app: the folder's, with the roles that it lacks, or one made from the cluster's roles. Answers what
+/// had to be made up.
+fn app_for(cluster: &Given, apps: &BTreeMap<&str, &Given>) -> (Given, Option<String>) {
+    let name = cluster.object["spec"]["app"].as_str().unwrap_or_default();
+    let roles = cluster.object["spec"]["roles"].as_array().into_iter().flatten();
+    let wanted: Vec<&str> = roles.filter_map(|role| role["id"].as_str()).collect();
+    let Some(known) = apps.get(name) else {
+        let role = |id: &&str| json!({"id": id, "cardinality": "0+"});
+        let object = json!({
+            "apiVersion": "kubedirector.hpe.com/v1beta1", "kind": "KubeDirectorApp", "metadata": {"name": name},
+            "spec": {
+                "label": {"name": name}, "distroID": format!("made-up/{name}"), "version": "1", "configSchemaVersion": 7,
+                "defaultImageRepoTag": "registry.example/made-up:1",
+                "roles": wanted.iter().map(role).collect::<Vec<Value>>(),
+                "config": {"selectedRoles": wanted, "roleServices": []},
+            },
+        });
+        let app = Given { object, ..cluster.clone() };
+        return (app, Some(format!("KubeDirectorApp {name}")));
+    };
+    let mut app = (*known).clone();
+    let mut missing = Vec::new();
+    if let Some(roles) = app.object["spec"]["roles"].as_array_mut() {
+        missing = wanted.into_iter().filter(|id| roles.iter().all(|role| role["id"] != **id)).collect();
+        for id in &missing {
+            let image = "registry.example/made-up:1";
+            roles.push(json!({"id": id, "cardinality": "0+", "imageRepoTag": image}));
+        }
+    }
+    let invented = (!missing.is_empty()).then(|| format!("role {} of KubeDirectorApp {name}", missing.join(", ")));
+    (app, invented)
 }
 
 /// What the cluster mentions in its own namespace, and the storage classes it asks for.

@@ -153,6 +153,13 @@ impl World {
         kernel.webhooks.clear();
     }
 
+    /// The webhook endpoints that listen, by namespace and name of the Service before them.
+    #[must_use]
+    pub fn webhook_endpoints(&self) -> Vec<((String, String), Arc<dyn WebhookHandler>)> {
+        let kernel = self.api.kernel();
+        kernel.webhooks.iter().map(|(service, handler)| (service.clone(), Arc::clone(handler))).collect()
+    }
+
     fn publish_webhook(&self) {
         let mut kernel = self.api.kernel();
         kernel.webhooks.clear();

@@ -50,7 +50,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let server = Server::start(Host::start(parts), Options { port, tokens }).await?;
         server.write_kubeconfig(std::path::Path::new(&path))?;
         println!("https://{}", server.address());
-        return Ok(std::future::pending().await);
+        std::future::pending::<()>().await;
+        return Ok(());
     }
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
     println!("http://{}", listener.local_addr()?);

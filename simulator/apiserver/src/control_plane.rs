@@ -274,6 +274,9 @@ impl ControlPlane {
 
     /// Tells every loop what has been committed.
     fn notice(&mut self, now: Timestamp) {
+        if self.noticed == self.state.store.revision() {
+            return;
+        }
         let view = View { state: &self.state };
         for entry in self.state.store.log_after(self.noticed) {
             for control_loop in &mut self.loops {

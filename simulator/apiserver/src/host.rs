@@ -28,7 +28,7 @@ use crate::resource::GroupResource;
 use crate::store::Revision;
 
 pub use answer::{Body, answer, full};
-pub use webhooks::CallWebhook;
+pub use webhooks::{CallWebhook, Handler, Https, InProcess};
 
 /// Access to a control plane and to the world around it, as far as answering requests needs them.
 pub trait Core: Clone + Send + Sync + 'static {
@@ -106,18 +106,33 @@ impl Host {
     /// Outside of a tokio runtime.
     #[must_use]
     pub fn start(parts: Parts) -> Self {
-        let epoch = (Timestamp::now(), Instant::now());
-        let mut plane = ControlPlane::new(&parts.config, epoch.0);
+        let now = Timestamp::now();
+        let mut plane = ControlPlane::new(&parts.config, now);
         for control_loop in parts.loops {
-            plane.add_loop(control_loop, epoch.0);
+            plane.add_loop(control_loop, now);
         }
+        Self::resume(plane, now, parts.webhooks, parts.pods)
+    }
+
+    /// Goes on with a control plane for which it is `now`, in real time from here on.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[must_use]
+    pub fn resume(
+        plane: ControlPlane,
+        now: Timestamp,
+        webhooks: Arc<dyn CallWebhook>,
+        pods: Option<Arc<dyn PodExec>>,
+    ) -> Self {
+        let epoch = (now, Instant::now());
         let seen = plane.view().store().revision();
         let host = Self {
             inner: Arc::new(Inner {
                 plane: Mutex::new(Plane { plane, seen }),
                 epoch,
-                webhooks: parts.webhooks,
-                pods: parts.pods,
+                webhooks,
+                pods,
                 watched: Mutex::default(),
                 any_change: watch::Sender::new(()),
                 driver: Mutex::default(),

@@ -93,7 +93,7 @@ pub(crate) fn begin(state: &mut State, request: Request, now: Timestamp) -> Prog
         Verb::Update => update::begin(state, request, now),
         Verb::Patch => patch::begin(state, request, now),
         Verb::DeleteCollection if request.name.is_empty() => return delete_collection::begin(state, request, now),
-        Verb::Delete | Verb::DeleteCollection => delete::begin(state, request, now),
+        Verb::Delete | Verb::DeleteCollection => delete::begin(state, &request),
     };
     match answer {
         Ok(next) => run(state, next, now),
@@ -166,7 +166,7 @@ fn advance(
 ) -> Result<Next, ApiError> {
     match write {
         Write::Create(decoded) => create::mutated(state, *decoded, attributes, now),
-        Write::Created(validated) => create::admitted(state, *validated, now),
+        Write::Created(validated) => create::admitted(state, *validated),
         Write::Update(changed) => update::mutated(state, *changed, attributes, now),
         Write::Updated(validated) => update::admitted(state, *validated, now),
         Write::Act(action) => action::mutated(*action, attributes),

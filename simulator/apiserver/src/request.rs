@@ -1,8 +1,10 @@
 //! One request as a value, from whoever it comes: HTTP, a control loop, a restore tool in process.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
 use crate::error::ApiError;
@@ -179,12 +181,75 @@ pub struct Response {
 pub enum Answer {
     /// One object.
     Object(Object),
-    /// Any other JSON: lists, `Status`, reviews, discovery.
+    /// Many objects, shared with the store.
+    List(List),
+    /// Any other JSON: `Status`, reviews, discovery.
     Json(Value),
     /// Text as it is (`/healthz`, `/version` and their like).
     Text(String),
     /// A watch has been opened; events are read from it with [`crate::ControlPlane::poll_watch`].
     Watch(crate::watch::WatchId),
+}
+
+/// A list: its head, and objects that are not copied unless somebody asks for the whole as one value.
+#[derive(Clone, Debug)]
+pub struct List {
+    /// `apiVersion`.
+    pub api_version: String,
+    /// `kind`, for example `ConfigMapList`.
+    pub kind: String,
+    /// `metadata`: version, `continue`, `remainingItemCount`.
+    pub metadata: Value,
+    /// The objects.
+    pub items: Vec<Object>,
+    /// Do items carry neither `kind` nor `apiVersion`? So it is with built-in kinds.
+    pub bare: bool,
+    whole: OnceLock<Value>,
+}
+
+impl List {
+    /// A list of these objects.
+    #[must_use]
+    pub fn new(api_version: String, kind: String, metadata: Value, items: Vec<Object>, bare: bool) -> Self {
+        Self { api_version, kind, metadata, items, bare, whole: OnceLock::new() }
+    }
+
+    /// The list as one value; made at the first call.
+    #[must_use]
+    pub fn json(&self) -> &Value {
+        // What serialises at all also becomes a value.
+        self.whole.get_or_init(|| serde_json::to_value(self).unwrap_or_default())
+    }
+}
+
+/// Fields in the order in which values have them.
+impl Serialize for List {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let items: Vec<Item<'_>> = self.items.iter().map(|object| Item { object, bare: self.bare }).collect();
+        let mut map = serializer.serialize_map(Some(4))?;
+        map.serialize_entry("apiVersion", &self.api_version)?;
+        map.serialize_entry("items", &items)?;
+        map.serialize_entry("kind", &self.kind)?;
+        map.serialize_entry("metadata", &self.metadata)?;
+        map.end()
+    }
+}
+
+/// An object in a [`List`].
+struct Item<'a> {
+    object: &'a Value,
+    bare: bool,
+}
+
+impl Serialize for Item<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.object.as_object() {
+            Some(fields) if self.bare => {
+                serializer.collect_map(fields.iter().filter(|(field, _)| *field != "kind" && *field != "apiVersion"))
+            }
+            _ => self.object.serialize(serializer),
+        }
+    }
 }
 
 impl Response {
@@ -199,6 +264,7 @@ impl Response {
     pub fn json(&self) -> &Value {
         match &self.body {
             Answer::Object(object) => object,
+            Answer::List(list) => list.json(),
             Answer::Json(value) => value,
             Answer::Text(_) | Answer::Watch(_) => &Value::Null,
         }

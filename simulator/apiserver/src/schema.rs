@@ -14,6 +14,7 @@ pub mod formats;
 pub mod go;
 pub mod json;
 mod json_errors;
+pub mod protobuf;
 pub mod prune;
 pub mod structural;
 pub mod typed;
@@ -38,6 +39,8 @@ impl std::fmt::Debug for SchemaRef {
 pub struct SchemaSet {
     pub(crate) nodes: Vec<Node>,
     named: BTreeMap<String, u32>,
+    /// Are limits on values compiled? Built-in kinds have rules of their own instead.
+    constrained: bool,
     /// Is there a default anywhere?
     defaults: bool,
     /// Is there a list of type set or map anywhere?
@@ -157,17 +160,19 @@ impl SchemaSet {
         for id in 0..self.nodes.len() {
             let Some(type_name) = self.nodes[id].name.clone() else { continue };
             let mut written = Vec::new();
-            for (field, place) in self.nodes[id].properties.clone() {
-                let here = &self.nodes[place as usize];
+            let properties = std::mem::take(&mut self.nodes[id].properties);
+            for (field, place) in &properties {
+                let here = &self.nodes[*place as usize];
                 let shape = here.target.map_or(here, |target| &self.nodes[target as usize]).go;
-                let required = self.nodes[id].required.contains(&field);
-                let nil = go::is_nil_written(&type_name, &field, shape, required);
-                let always = here.default.is_some() && !go::OMITTED_AT_ZERO.contains(&(go::short(&type_name), &field));
+                let required = self.nodes[id].required.contains(field);
+                let nil = go::is_nil_written(&type_name, field, shape, required);
+                let always = here.default.is_some() && !go::OMITTED_AT_ZERO.contains(&(go::short(&type_name), field));
                 if nil || always {
-                    written.push((field.clone(), place));
+                    written.push((field.clone(), *place));
                 }
-                self.nodes[place as usize].keeps_zero = always || go::is_pointer(&type_name, &field, shape);
+                self.nodes[*place as usize].keeps_zero = always || go::is_pointer(&type_name, field, shape);
             }
+            self.nodes[id].properties = properties;
             self.nodes[id].written = written;
         }
     }
@@ -175,7 +180,7 @@ impl SchemaSet {
     /// Reads a definition's schema and compiles its validation rules.
     #[must_use]
     pub fn custom(schema: &Value) -> SchemaRef {
-        let mut set = Self::default();
+        let mut set = Self { constrained: true, ..Self::default() };
         let id = set.add(schema);
         crate::expression::rules::compile(&mut set);
         SchemaRef { set: Arc::new(set), id }
@@ -184,7 +189,7 @@ impl SchemaSet {
     /// Reads one schema without references, such as a definition's `openAPIV3Schema`.
     #[must_use]
     pub fn single(schema: &Value) -> SchemaRef {
-        let mut set = Self::default();
+        let mut set = Self { constrained: true, ..Self::default() };
         let id = set.add(schema);
         SchemaRef { set: Arc::new(set), id }
     }
@@ -243,7 +248,9 @@ impl SchemaSet {
                 }
             }
         }
-        node.constraints = structural::Constraints::compile(map, self);
+        if self.constrained {
+            node.constraints = structural::Constraints::compile(map, self);
+        }
         self.defaults |= node.default.is_some();
         self.keyed_lists |= matches!(node.list_type, Some(ListType::Map | ListType::Set));
         self.embeds |= node.embedded_resource;

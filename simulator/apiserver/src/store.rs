@@ -223,7 +223,8 @@ fn after(log: &Vector<Arc<LogEntry>>, revision: Revision) -> impl Iterator<Item 
         Ok(at) => at + 1,
         Err(at) => at,
     };
-    log.iter().skip(start).map(|entry| &**entry)
+    // A focus begins where it is told to; `skip` would walk there.
+    log.focus().narrow(start..).into_iter().map(|entry| &**entry)
 }
 
 /// Are two states of an object the same but for the version? Such a write changes nothing.

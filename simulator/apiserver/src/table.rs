@@ -121,7 +121,7 @@ impl Printer {
         &self,
         version: &str,
         objects: &[&Value],
-        metadata: Value,
+        metadata: &Value,
         include: IncludeObject,
         with_columns: bool,
         now: Timestamp,

@@ -116,10 +116,10 @@ pub fn impersonate(
     if view.authorization() == Authorization::Rbac {
         access::authorize_impersonation(view.store(), sender, &user, attributes)?;
     }
-    if let Some((namespace, name)) = service_account(&user.name) {
-        if user.groups.is_empty() {
-            user.groups = User::service_account(namespace, name).groups;
-        }
+    if let Some((namespace, name)) = service_account(&user.name)
+        && user.groups.is_empty()
+    {
+        user.groups = User::service_account(namespace, name).groups;
     }
     let authentication = ["system:authenticated", "system:unauthenticated"];
     if !user.groups.iter().any(|group| authentication.contains(&group.as_str())) {

@@ -76,7 +76,9 @@ impl Encoder {
                 out.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type()));
                 out
             }
-            Answer::Object(_) | Answer::Json(_) => match self.convert(response.json(), now) {
+            // As it is, a list goes out without a copy of its objects.
+            Answer::List(list) if self.form == Form::default() => self.with_headers(response.code, json_line(list)),
+            Answer::Object(_) | Answer::List(_) | Answer::Json(_) => match self.convert(response.json(), now) {
                 Ok(Some(converted)) => self.body(response.code, &converted),
                 Ok(None) => self.body(response.code, response.json()),
                 Err(error) => self.body(error.code, &error.to_status()),
@@ -99,7 +101,11 @@ impl Encoder {
     /// JSON in the agreed encoding.
     #[must_use]
     pub fn body(&self, code: u16, value: &Value) -> http::Response<Bytes> {
-        let mut out = http::Response::new(self.bytes(value));
+        self.with_headers(code, self.bytes(value))
+    }
+
+    fn with_headers(&self, code: u16, body: Bytes) -> http::Response<Bytes> {
+        let mut out = http::Response::new(body);
         set_status(&mut out, code);
         let headers = out.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type()));
@@ -153,7 +159,7 @@ impl Encoder {
                 let objects: Vec<&Value> =
                     if is_list { value["items"].as_array().into_iter().flatten().collect() } else { vec![value] };
                 let metadata = list_metadata(&value["metadata"]);
-                Ok(Some(printer.table(version, &objects, metadata, self.include()?, true, now)))
+                Ok(Some(printer.table(version, &objects, &metadata, self.include()?, true, now)))
             }
             Shape::Partial(version) if !is_list => Ok(Some(partial(version, value))),
             Shape::PartialList(version) if is_list => Ok(Some(json!({
@@ -185,7 +191,7 @@ impl Encoder {
         match (self.form.shape, &self.printer) {
             (Shape::Table(version), Some(printer)) => {
                 let metadata = list_metadata(&object["metadata"]);
-                let table = printer.table(version, &[object], metadata, self.include()?, !self.columns_sent, now);
+                let table = printer.table(version, &[object], &metadata, self.include()?, !self.columns_sent, now);
                 self.columns_sent = true;
                 Ok(Some(table))
             }

@@ -21,12 +21,11 @@ pub(crate) struct Action {
     body: Object,
 }
 
-pub(crate) fn begin(state: &State, mut scope: Scope, request: Request, _now: Timestamp) -> Result<Next, ApiError> {
+pub(crate) fn begin(mut scope: Scope, request: Request) -> Result<Next, ApiError> {
     let decoded = decode::object(&scope, request.body)?;
     scope.warnings.extend(decoded.warnings);
     let mut object = decoded.object;
     decode::match_namespace(&scope.resource, &scope.namespace, &mut object)?;
-    let _ = state;
     let attributes = scope.attributes(Operation::Create, Some(Arc::new(object)), None);
     let action = Action { scope, body: Arc::default() };
     Ok(Next::Admit(Chain::mutating(attributes), Write::Act(Box::new(action))))

@@ -40,7 +40,7 @@ pub(crate) struct Validated {
 pub(crate) fn begin(state: &mut State, request: Request, now: Timestamp) -> Result<Next, ApiError> {
     let mut scope = Scope::of(state, &request)?;
     if builtin::actions::is_action(&scope.resource.group_resource.resource, &scope.subresource) {
-        return super::action::begin(state, scope, request, now);
+        return super::action::begin(scope, request);
     }
     let decoded = decode::object(&scope, request.body)?;
     scope.warnings.extend(decoded.warnings);
@@ -179,7 +179,7 @@ pub(crate) fn seconds(time: Timestamp) -> String {
 }
 
 /// After the validating phase: commit.
-pub(crate) fn admitted(state: &mut State, validated: Validated, _now: Timestamp) -> Result<Next, ApiError> {
+pub(crate) fn admitted(state: &mut State, validated: Validated) -> Result<Next, ApiError> {
     let Validated { scope, mut object, generated_name } = validated;
     let of = &scope.resource.group_resource;
     if !object.resource_version().is_empty() && object.resource_version() != "0" {

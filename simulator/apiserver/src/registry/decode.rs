@@ -12,7 +12,7 @@ use crate::object::{ObjectExt, metadata_mut};
 use crate::request::Body;
 use crate::resource::{GroupVersionKind, Resource, api_version, split_api_version};
 use crate::schema::json::{self, Document};
-use crate::schema::yaml;
+use crate::schema::{protobuf, yaml};
 use crate::{builtin, definitions, schema};
 
 /// An object as upstream's decoder leaves it.
@@ -132,10 +132,10 @@ fn parse_bytes(kind: &str, content_type: &str, bytes: Bytes) -> Result<(Document
             let parsed = yaml::read(&bytes).map_err(|why| unrecognised(format!("{why} ({})", excerpt(&bytes))))?;
             Ok((whole(parsed).map_err(|why| unparsed(&why))?, bytes))
         }
-        "application/vnd.kubernetes.protobuf" => Err(unrecognised(format!(
-            "provided data does not appear to be a protobuf message that is served here ({})",
-            excerpt(&bytes)
-        ))),
+        "application/vnd.kubernetes.protobuf" => {
+            let parsed = protobuf::read(&bytes).map_err(|why| unrecognised(format!("{why} ({})", excerpt(&bytes))))?;
+            Ok((whole(parsed).map_err(|why| unparsed(&why))?, bytes))
+        }
         _ => Err(unsupported_media_type(&[
             "application/json",
             "application/yaml",
@@ -144,12 +144,32 @@ fn parse_bytes(kind: &str, content_type: &str, bytes: Bytes) -> Result<(Document
     }
 }
 
-/// A body that is an object; null is an empty one.
+/// A body that is an object and names its kind, if at all, in words; null is an empty object.
 fn whole(parsed: Document) -> Result<Document, String> {
     match &parsed.value {
-        Value::Object(_) => Ok(parsed),
+        Value::Object(members) => {
+            for field in ["apiVersion", "kind"] {
+                if let Some(other) = members.get(field).filter(|value| !value.is_string() && !value.is_null()) {
+                    let what = go_kind(other);
+                    return Err(format!("json: cannot unmarshal {what} into Go struct field .{field} of type string"));
+                }
+            }
+            Ok(parsed)
+        }
         Value::Null => Ok(Document { value: Value::Object(serde_json::Map::new()), ..parsed }),
         other => Err(not_an_object(other)),
+    }
+}
+
+/// What Go calls a JSON value of the wrong type.
+fn go_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::Object(_) => "object",
     }
 }
 
@@ -172,12 +192,7 @@ pub(crate) fn media_type(content_type: &str) -> Cow<'_, str> {
 }
 
 fn not_an_object(value: &Value) -> String {
-    let what = match value {
-        Value::Array(_) => "array",
-        Value::String(_) => "string",
-        Value::Bool(_) => "bool",
-        _ => "number",
-    };
+    let what = go_kind(value);
     format!(
         "json: cannot unmarshal {what} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
     )
@@ -349,6 +364,7 @@ pub(crate) fn delete_options(content_type: &str, bytes: &Bytes) -> Result<Value,
             parsed.value
         }
         "application/yaml" => yaml::read(bytes).map_err(ApiError::bad_request)?.value,
+        "application/vnd.kubernetes.protobuf" => protobuf::read(bytes).map_err(ApiError::bad_request)?.value,
         _ => return Err(unsupported_media_type(&accepted)),
     };
     let (version, kind) = (value.api_version(), value.kind());

@@ -35,9 +35,9 @@ pub(crate) struct Found {
     stored: Object,
 }
 
-pub(crate) fn begin(state: &mut State, request: Request, _now: Timestamp) -> Result<Next, ApiError> {
-    let mut scope = Scope::of(state, &request)?;
-    let mut options = options(&request)?;
+pub(crate) fn begin(state: &State, request: &Request) -> Result<Next, ApiError> {
+    let mut scope = Scope::of(state, request)?;
+    let mut options = options(request)?;
     if scope.is_namespace() && options.precondition_uid.is_none() {
         // A namespace that was deleted and made again meanwhile is another one
         // (`pkg/registry/core/namespace/storage/storage.go`).

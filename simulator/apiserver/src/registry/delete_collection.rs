@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::list::{self, Selection};
 use super::state::State;
@@ -12,7 +11,7 @@ use super::{delete, scope};
 use crate::control_plane::Progress;
 use crate::error::ApiError;
 use crate::object::ObjectExt;
-use crate::request::{Answer, Request, Response};
+use crate::request::{Answer, List, Request, Response};
 
 /// A collection that is being deleted.
 #[derive(Clone)]
@@ -22,7 +21,7 @@ pub(crate) struct Collection {
     /// Namespaces and names of objects still to be deleted.
     left: VecDeque<(String, String)>,
     /// What is answered in the end: the list as it was found.
-    found: Value,
+    found: List,
 }
 
 pub(crate) fn begin(state: &mut State, request: Request, now: Timestamp) -> Progress {
@@ -57,7 +56,7 @@ fn go_on(state: &mut State, mut collection: Collection, now: Timestamp) -> Progr
             }
         }
     }
-    Progress::Done(Response { code: 200, warnings: Vec::new(), body: Answer::Json(collection.found) })
+    Progress::Done(Response { code: 200, warnings: Vec::new(), body: Answer::List(collection.found) })
 }
 
 /// After the delete of one object went on.

@@ -19,7 +19,8 @@ const DEFINITIONS: (&str, &str) = ("apiextensions.k8s.io", "customresourcedefini
 pub(crate) struct Kinds {
     /// In the order of discovery: built-in resources first, then those of definitions by name.
     all: Vec<Arc<Resource>>,
-    by_resource: BTreeMap<(Arc<str>, Arc<str>, Arc<str>), Arc<Resource>>,
+    /// By `GROUP/VERSION/PLURAL`.
+    by_resource: BTreeMap<String, Arc<Resource>>,
     by_kind: BTreeMap<GroupVersionKind, Arc<Resource>>,
     /// The version in which objects are stored.
     storage: BTreeMap<GroupResource, Arc<Resource>>,
@@ -73,7 +74,7 @@ impl Kinds {
         for resource in &self.all {
             let of = &resource.group_resource;
             let kind = &resource.kind;
-            let at = (Arc::clone(&kind.group), Arc::clone(&kind.version), Arc::clone(&of.resource));
+            let at = path(&kind.group, &kind.version, &of.resource);
             self.by_resource.insert(at, Arc::clone(resource));
             self.by_kind.entry(resource.kind.clone()).or_insert_with(|| Arc::clone(resource));
             if is_storage_version(resource) {
@@ -91,7 +92,7 @@ impl Kinds {
 
     /// The resource at a path.
     pub(crate) fn resource(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Resource>> {
-        self.by_resource.get(&(group.into(), version.into(), resource.into()))
+        self.by_resource.get(&path(group, version, resource))
     }
 
     /// The resource that holds objects of a kind.
@@ -104,6 +105,10 @@ impl Kinds {
     pub(crate) fn storage(&self, resource: &GroupResource) -> Option<&Arc<Resource>> {
         self.storage.get(resource)
     }
+}
+
+fn path(group: &str, version: &str, resource: &str) -> String {
+    [group, version, resource].join("/")
 }
 
 /// Objects of built-in resources are stored in the version that is preferred; a definition says which.

@@ -5,14 +5,14 @@
 
 use base64::Engine;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::options::{integer, refuse};
 use super::state::State;
 use super::{kinds, scope};
 use crate::error::{ApiError, Cause, Details, FieldError};
 use crate::object::Object;
-use crate::request::{Answer, Options, Request, Response};
+use crate::request::{Answer, List, Options, Request, Response};
 use crate::resource::Resource;
 use crate::schema::json;
 use crate::selector::fields::FieldSelector;
@@ -131,7 +131,7 @@ pub(crate) fn list(state: &State, request: &Request) -> Result<Response, ApiErro
     let revision = at.unwrap_or_else(|| state.store.revision());
     let objects: Objects = match at {
         None => state.store.objects(&resource.group_resource),
-        Some(at) => state.store.objects_at(&resource.group_resource, at).ok_or_else(|| too_old(start.is_some(), at))?,
+        Some(at) => state.store.objects_at(&resource.group_resource, at).ok_or_else(|| too_old(start.is_some()))?,
     };
     let from: Key = start.map_or_else(|| prefix.clone(), |start| start.as_str().into());
     let mut chosen = Vec::new();
@@ -150,7 +150,7 @@ pub(crate) fn list(state: &State, request: &Request) -> Result<Response, ApiErro
     }
     let body = body(&resource, &chosen, revision, page);
     let warnings = super::custom::warning(&resource).into_iter().collect();
-    Ok(Response { code: 200, warnings, body: Answer::Json(body) })
+    Ok(Response { code: 200, warnings, body: Answer::List(body) })
 }
 
 /// Options of a list that do not go together.
@@ -191,7 +191,7 @@ fn at_version(state: &State, options: &Options, limit: usize) -> Result<Option<R
     Ok((how == Match::Exact).then_some(version))
 }
 
-fn too_old(continued: bool, _at: Revision) -> ApiError {
+fn too_old(continued: bool) -> ApiError {
     ApiError::expired(if continued {
         "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
     } else {
@@ -205,21 +205,9 @@ pub(crate) struct Page {
     remaining: Option<usize>,
 }
 
-/// The body of a list. Items of built-in kinds carry neither kind nor apiVersion, those of custom kinds do.
-pub(crate) fn body(resource: &Resource, objects: &[Object], revision: Revision, page: Option<Page>) -> Value {
-    let items: Vec<Value> = objects
-        .iter()
-        .map(|object| {
-            let mut item = Value::clone(&kinds::to_version(object, resource));
-            if !resource.is_custom()
-                && let Some(fields) = item.as_object_mut()
-            {
-                fields.remove("kind");
-                fields.remove("apiVersion");
-            }
-            item
-        })
-        .collect();
+/// The answer of a list. Items of built-in kinds carry neither kind nor apiVersion, those of custom kinds do.
+pub(crate) fn body(resource: &Resource, objects: &[Object], revision: Revision, page: Option<Page>) -> List {
+    let items = objects.iter().map(|object| kinds::to_version(object, resource)).collect();
     let mut metadata = json!({ "resourceVersion": revision.to_string() });
     if resource.is_custom() {
         metadata["continue"] = "".into();
@@ -230,9 +218,7 @@ pub(crate) fn body(resource: &Resource, objects: &[Object], revision: Revision, 
             metadata["remainingItemCount"] = remaining.into();
         }
     }
-    json!({
-        "kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": metadata, "items": items,
-    })
+    List::new(resource.api_version(), resource.list_kind.clone(), metadata, items, !resource.is_custom())
 }
 
 /// Where a list goes on: `continue`.

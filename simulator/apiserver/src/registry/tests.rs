@@ -136,3 +136,77 @@ fn forks_go_their_own_way() {
     fork.send(Cluster::config_map(Verb::Delete, "a"));
     assert_eq!(cluster.send(Cluster::config_map(Verb::Get, "a")).code, 200);
 }
+
+/// Bodies that no client would send, at every door: each is answered, none panics.
+#[test]
+fn whatever_is_sent_is_answered() {
+    let pod = json!({ "metadata": { "name": "a" }, "spec": { "containers": [{ "name": "a", "image": "a" }] } });
+    let odd = [
+        json!(null),
+        json!([]),
+        json!("x"),
+        json!(1),
+        json!({}),
+        json!({ "metadata": [] }),
+        json!({ "metadata": { "name": 1 } }),
+        json!({ "metadata": { "name": "a", "labels": [], "annotations": 1, "finalizers": {}, "ownerReferences": "x" } }),
+        json!({ "metadata": { "name": "a", "managedFields": [[], 1, { "fieldsV1": 1 }] } }),
+        json!({ "metadata": { "name": "a", "ownerReferences": [1, {}], "creationTimestamp": {} }, "spec": [], "status": 1 }),
+        json!({ "metadata": { "name": "a", "generateName": "b", "resourceVersion": "-1", "uid": 1 }, "spec": null }),
+        json!({ "kind": 1, "apiVersion": [], "metadata": { "name": "a", "namespace": {} } }),
+        json!([{ "op": "replace", "path": "", "value": 1 }]),
+        json!([{ "op": "remove", "path": "/metadata" }, { "op": "add", "path": "/spec", "value": [] }]),
+        json!([{ "op": "replace", "path": "/metadata/labels", "value": 1 }]),
+    ];
+    let doors = [
+        ("v1", "pods", ""),
+        ("v1", "pods", "status"),
+        ("v1", "pods", "eviction"),
+        ("v1", "pods", "binding"),
+        ("apps/v1", "statefulsets", ""),
+        ("apps/v1", "statefulsets", "scale"),
+        ("v1", "services", ""),
+        ("v1", "events", ""),
+        ("autoscaling/v1", "horizontalpodautoscalers", ""),
+        ("rbac.authorization.k8s.io/v1", "roles", ""),
+    ];
+    let content_types = [
+        "application/json",
+        "application/json-patch+json",
+        "application/merge-patch+json",
+        "application/strategic-merge-patch+json",
+        "application/apply-patch+yaml",
+    ];
+    let mut cluster = Cluster::new();
+    let admin = || User::admin("admin");
+    for resource in ["pods", "services"] {
+        cluster.send(Request::new(Verb::Create, admin(), "v1", resource, "default", "").json(pod.clone()));
+    }
+    let template = json!({ "metadata": { "labels": { "a": "b" } }, "spec": pod["spec"] });
+    let spec = json!({ "serviceName": "a", "selector": { "matchLabels": { "a": "b" } }, "template": template });
+    let set = json!({ "metadata": { "name": "a" }, "spec": spec });
+    let created = cluster.send(Request::new(Verb::Create, admin(), "apps/v1", "statefulsets", "default", "").json(set));
+    assert_eq!(created.code, 201, "{}", created.json());
+    for (api_version, resource, subresource) in doors {
+        for value in &odd {
+            for verb in [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete] {
+                for content_type in content_types.iter().skip(usize::from(verb == Verb::Patch)) {
+                    let name = if verb == Verb::Create && subresource.is_empty() { "" } else { "a" };
+                    let mut request = Request::new(verb, admin(), api_version, resource, "default", name)
+                        .subresource(subresource)
+                        .option("fieldManager", "m")
+                        .option("dryRun", "All");
+                    request.body = crate::request::Body::Bytes {
+                        content_type: (*content_type).to_owned(),
+                        bytes: value.to_string().into(),
+                    };
+                    let response = cluster.send(request);
+                    assert!((200..600).contains(&response.code), "{resource} {verb:?} {value}");
+                    if verb != Verb::Patch {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -59,7 +59,7 @@ impl Corpus {
     }
 }
 
-fn problem(path: &Path, why: impl ToString) -> CorpusError {
+fn problem(path: &Path, why: impl std::fmt::Display) -> CorpusError {
     CorpusError { path: path.display().to_string(), why: why.to_string() }
 }
 
