@@ -11,6 +11,7 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Error as WatchError, Event, watcher};
 use kube::{Api, Client, ResourceExt};
 use rewake_controller::{Index, Target, Watched, kinds, names};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::metrics::Metrics;
@@ -42,26 +43,20 @@ impl Watches {
         if let Some(selector) = watched.label_selector {
             config = config.labels(selector);
         }
-        if watched.kind == kinds::CLUSTER.kind {
-            let whole = |object: &DynamicObject| {
-                let spec = object.data.get("spec").cloned().unwrap_or_default();
-                with_spec(metadata(watched, object), spec)
-            };
+        if watched.kind == kinds::CLUSTER.kind || watched.label_selector.is_some() {
             let api: Api<DynamicObject> = Api::all_with(client, &resource);
-            self.take_in(watched, watcher(api, config).default_backoff(), whole).await;
+            self.take_in(watched, watcher(api, config).default_backoff()).await;
         } else {
-            // Who owns an object and what it is called is all that counts; its content is read when needed.
-            let name = |object: &PartialObjectMeta<DynamicObject>| metadata(watched, object);
+            // What these are called is all that counts; their content is read when needed.
             let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client, &resource);
-            self.take_in(watched, watcher(api, config).default_backoff(), name).await;
+            self.take_in(watched, watcher(api, config).default_backoff()).await;
         }
     }
 
-    async fn take_in<K: ResourceExt>(
+    async fn take_in<K: ResourceExt + Serialize>(
         &self,
         watched: &'static Watched,
         events: impl Stream<Item = Result<Event<K>, WatchError>>,
-        reduce: impl Fn(&K) -> Value,
     ) {
         let mut events = std::pin::pin!(events);
         // What there is, so that what went while nobody watched is noticed at the next list.
@@ -72,10 +67,10 @@ impl Watches {
             match event {
                 Ok(Event::Init) => vanished.append(&mut present),
                 Ok(Event::InitApply(object) | Event::Apply(object)) => {
-                    let (key, object) = (key(&object), reduce(&object));
+                    let (key, last) = (key(&object), identity(watched, &object));
                     vanished.remove(&key);
-                    self.notice("MODIFIED", &key, &object);
-                    present.insert(key, object);
+                    self.notice("MODIFIED", &key, &whole(watched, &object));
+                    present.insert(key, last);
                 }
                 Ok(Event::InitDone) => {
                     for (key, object) in std::mem::take(&mut vanished) {
@@ -83,9 +78,9 @@ impl Watches {
                     }
                 }
                 Ok(Event::Delete(object)) => {
-                    let (key, object) = (key(&object), reduce(&object));
+                    let key = key(&object);
                     present.remove(&key);
-                    self.notice("DELETED", &key, &object);
+                    self.notice("DELETED", &key, &whole(watched, &object));
                 }
                 Err(error) => {
                     self.metrics.watch_failed(watched.kind);
@@ -140,8 +135,15 @@ fn own_target((kind, namespace, name): &Key) -> Option<Target> {
     }
 }
 
-/// As much of an object as the index looks at.
-fn metadata(watched: &Watched, object: &impl ResourceExt) -> Value {
+/// An object as the index looks at it. In lists, objects do not say what kind they are.
+fn whole(watched: &Watched, object: &impl Serialize) -> Value {
+    let mut object = serde_json::to_value(object).unwrap_or_default();
+    object["kind"] = watched.kind.into();
+    object
+}
+
+/// As much of an object as tells whom it concerns.
+fn identity(watched: &Watched, object: &impl ResourceExt) -> Value {
     let mut metadata = json!({"namespace": object.namespace(), "name": object.name_any()});
     if watched.label_selector.is_some() {
         if let Some(cluster) = object.labels().get(names::CLUSTER) {
@@ -151,9 +153,4 @@ fn metadata(watched: &Watched, object: &impl ResourceExt) -> Value {
         metadata["ownerReferences"] = owners.collect();
     }
     json!({"kind": watched.kind, "metadata": metadata})
-}
-
-fn with_spec(mut object: Value, spec: Value) -> Value {
-    object["spec"] = spec;
-    object
 }

@@ -132,13 +132,19 @@ impl StatefulSets {
         }
     }
 
-    /// A claim concerns the sets whose pods it is named after: one may wait for it to go.
+    /// A claim concerns the sets of which a pod waits for it. Upstream does not look at claims at all (it
+    /// tries again later and later); a pod that is there does not get a lost claim back until something
+    /// else happens.
     fn enqueue_claimants(&mut self, claim: &Object, view: &View<'_>, now: Timestamp) {
+        let pods = GroupResource::new("", "pods");
         for set in view.store().list(&sets(), claim.namespace()) {
             let mut templates = set["spec"]["volumeClaimTemplates"].as_array().into_iter().flatten();
-            let named =
-                templates.any(|template| claim.name().starts_with(&format!("{}-{}-", template.name(), set.name())));
-            if named {
+            let is_awaited = templates.any(|template| {
+                let prefix = format!("{}-", template.name());
+                let pod = claim.name().strip_prefix(&prefix).filter(|pod| pod.starts_with(&format!("{}-", set.name())));
+                pod.is_some_and(|pod| view.get(&pods, set.namespace(), pod).is_none())
+            });
+            if is_awaited {
                 self.enqueue(set.namespace(), set.name(), now);
             }
         }

@@ -28,7 +28,13 @@ impl Pass<'_> {
         for template in &templates {
             let name = format!("{}-{}-{ordinal}", template.name(), self.set.name());
             match self.view.get(&claims(), self.namespace(), &name) {
-                Some(claim) if claim.is_deleting() => return false,
+                Some(claim) if claim.is_deleting() => {
+                    let (pod, set) = (format!("{}-{ordinal}", self.set.name()), self.set.name());
+                    let message =
+                        format!("Create Pod {pod} in StatefulSet {set} failed error: pvc {name} is being deleted");
+                    self.event_again(&message);
+                    return false;
+                }
                 Some(_) => {}
                 None => {
                     let claim = self.new_claim(template, &name);

@@ -17,15 +17,17 @@ pub(super) struct Failure {
     /// The claim, when it was one.
     claim: Option<String>,
     pod: String,
-    /// The refusal.
-    message: String,
+    /// The refusal; `None` when a stranger has the pod's name, of which upstream tells nothing.
+    message: Option<String>,
 }
 
 impl Failure {
     /// The failure among the answers to a pass, if it was about making something.
     pub(super) fn of(work: &Work, responses: &[Response]) -> Option<Self> {
         let at = responses.iter().position(|response| !response.is_success())?;
-        let message = responses[at].json()["message"].as_str().unwrap_or_default().to_owned();
+        let status = responses[at].json();
+        let message =
+            (status["reason"] != "AlreadyExists").then(|| status["message"].as_str().unwrap_or_default().to_owned());
         let made = |request: &Request, resource: &str| match &request.body {
             Body::Json { value, .. } if request.verb == Verb::Create && request.resource == resource => {
                 Some(value.name().to_owned())
@@ -50,19 +52,21 @@ impl Pass<'_> {
         let (current, update) = self.revisions(&pods);
         let Failure { claim, pod, message } = failure;
         let set = self.set.name().to_owned();
-        let mut why = message.clone();
-        if let Some(claim) = claim {
-            self.event_again(&format!(
-                "Create Claim {claim} for Pod {pod} in StatefulSet {set} failed error: {message}"
-            ));
-            why = format!("failed to create PVC {claim}: {message}");
+        if let Some(message) = message {
+            let mut why = message.clone();
+            if let Some(claim) = claim {
+                self.event_again(&format!(
+                    "Create Claim {claim} for Pod {pod} in StatefulSet {set} failed error: {message}"
+                ));
+                why = format!("failed to create PVC {claim}: {message}");
+            }
+            self.event_again(&format!("Create Pod {pod} in StatefulSet {set} failed error: {why}"));
         }
-        self.event_again(&format!("Create Pod {pod} in StatefulSet {set} failed error: {why}"));
         self.update_status(&pods, &current, &update);
     }
 
     /// Records a failure, or counts it when the same one was recorded before.
-    fn event_again(&mut self, message: &str) {
+    pub(super) fn event_again(&mut self, message: &str) {
         let events = GroupResource::new("", "events");
         let uid = self.set.uid();
         let same = self.view.store().list(&events, self.set.namespace()).find(|event| {

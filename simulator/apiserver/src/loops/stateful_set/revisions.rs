@@ -103,6 +103,10 @@ impl Pass<'_> {
                 _ => break (name, suffix),
             }
         };
+        if set.is_deleting() {
+            // The collector takes its revisions away; made again, they would go and come without end.
+            return Revision { name, template: template_of(data) };
+        }
         let mut labels = set["spec"]["selector"]["matchLabels"].clone();
         if !labels.is_object() {
             labels = json!({});
