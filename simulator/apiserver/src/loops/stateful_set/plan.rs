@@ -53,7 +53,7 @@ impl<'a> Pass<'a> {
                     let mut owners: Vec<Value> = pod.owner_references().cloned().collect();
                     owners.push(controller_of(set));
                     self.patch_pod(pod, json!({"metadata": {"uid": pod.uid(), "ownerReferences": owners}}));
-                    // Adopted pods count from the next pass on, when they carry the reference.
+                    pods.push(pod);
                 }
                 Some(_) | None => {}
             }
