@@ -20,7 +20,7 @@ struct Arguments {
 #[expect(clippy::large_enum_variant, reason = "there is one, for as long as the program starts")]
 enum Command {
     /// Run the controller, in a cluster or by a kubeconfig
-    Run(RunArguments),
+    Run(Box<RunArguments>),
     /// Print what a cluster needs to run the controller: rewake-controller manifests | kubectl apply -f -
     Manifests(ManifestArguments),
 }
@@ -58,7 +58,7 @@ struct ManifestArguments {
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
-        Command::Run(arguments) => start(arguments),
+        Command::Run(arguments) => start(*arguments),
         Command::Manifests(arguments) => print(&arguments),
     };
     match done {
