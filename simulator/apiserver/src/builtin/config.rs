@@ -111,10 +111,8 @@ fn secret(secret: &Value, errors: &mut Errors) {
         }
         "kubernetes.io/dockercfg" => json_under(&data.key(".dockercfg"), errors),
         "kubernetes.io/dockerconfigjson" => json_under(&data.key(".dockerconfigjson"), errors),
-        "kubernetes.io/basic-auth" => {
-            if data.key("username").is_absent() && data.key("password").is_absent() {
-                present(&["username", "password"], errors);
-            }
+        "kubernetes.io/basic-auth" if data.key("username").is_absent() && data.key("password").is_absent() => {
+            present(&["username", "password"], errors);
         }
         "kubernetes.io/ssh-auth" => {
             data.key("ssh-privatekey").required(errors);

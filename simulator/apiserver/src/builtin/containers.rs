@@ -126,7 +126,7 @@ fn common(container: &At<'_, '_>, role: Role, volumes: &BTreeSet<&str>, errors: 
         resources(&container.get("resources"), errors);
     }
     let security = container.get("securityContext");
-    if security.get("privileged").is_true() && security.get("allowPrivilegeEscalation").value() == &false {
+    if security.get("privileged").is_true() && *security.get("allowPrivilegeEscalation").value() == false {
         security.invalid(errors, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true");
     }
 }
@@ -308,7 +308,11 @@ fn resources(at: &At<'_, '_>, errors: &mut Errors) {
                 format!("must be less than or equal to {name} limit of {bound}"),
             ),
             (Some(asked), Some(bound)) if asked != bound && !may_overcommit(name) => {
-                requests.invalid_as(errors, format!("\"{asked}\""), format!("must be equal to {name} limit of {bound}"))
+                requests.invalid_as(
+                    errors,
+                    format!("\"{asked}\""),
+                    format!("must be equal to {name} limit of {bound}"),
+                );
             }
             _ => {}
         }

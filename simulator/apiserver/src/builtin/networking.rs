@@ -21,7 +21,7 @@ pub(super) static INGRESS_CLASSES: Strategy = Strategy {
     status: Status::Keep,
     default: |class| {
         within(class, "spec", |spec| {
-            within(spec, "parameters", |parameters| fill_zero(parameters, "scope", "Cluster"))
+            within(spec, "parameters", |parameters| fill_zero(parameters, "scope", "Cluster"));
         });
     },
     validate_update: |new, old, errors| {

@@ -108,11 +108,10 @@ fn keep_allocated(spec: &mut Value, old: &Value) {
         }
     }
     let chosen = spec["clusterIP"].as_str().is_some_and(|ip| !ip.is_empty());
-    if chosen && spec["clusterIP"] != old["clusterIP"] {
-        if is_empty(&spec["clusterIPs"]) || spec["clusterIPs"] == old["clusterIPs"] {
-            let ip = spec["clusterIP"].clone();
-            put(spec, "clusterIPs", json!([ip]));
-        }
+    let list_follows = is_empty(&spec["clusterIPs"]) || spec["clusterIPs"] == old["clusterIPs"];
+    if chosen && spec["clusterIP"] != old["clusterIP"] && list_follows {
+        let ip = spec["clusterIP"].clone();
+        put(spec, "clusterIPs", json!([ip]));
     }
     if has_node_ports(kind(old)) && has_node_ports(kind(spec)) {
         let before: Vec<Value> = old["ports"].as_array().cloned().unwrap_or_default();
@@ -243,7 +242,7 @@ fn cluster_ip_fields(spec: &At<'_, '_>, old: &Value, errors: &mut Errors) {
     if spec.get("type").text() == "ExternalName" {
         let leaving = has_cluster_ip(kind(old));
         for (place, changed) in [(&ip, ip.value() != &old["clusterIP"]), (&ips, ips.value() != &old["clusterIPs"])] {
-            if !place.is_empty() && !(leaving && !changed) {
+            if !place.is_empty() && (changed || !leaving) {
                 place.forbidden(errors, "may not be set for ExternalName services");
             }
         }
