@@ -19,7 +19,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the controller, in a cluster or by a kubeconfig
-    Run(RunArguments),
+    Run(Box<RunArguments>),
     /// Print what a cluster needs to run the controller: rewake-controller manifests | kubectl apply -f -
     Manifests(ManifestArguments),
 }
@@ -57,7 +57,7 @@ struct ManifestArguments {
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
-        Command::Run(arguments) => start(arguments),
+        Command::Run(arguments) => start(*arguments),
         Command::Manifests(arguments) => print(&arguments),
     };
     match done {
