@@ -123,12 +123,12 @@ fn bind(namespace: &str, name: &str, binding: &Value, context: &Context<'_>) -> 
             annotations.insert(key.clone(), value.clone());
         }
     }
-    set_condition(&mut pod, "PodScheduled", json!({"status": "True"}), &time(context));
+    set_condition(&mut pod, "PodScheduled", &json!({"status": "True"}), &time(context));
     Ok(Plan { writes: vec![Write::Update(pods(), pod)], code: 201, answer: success() })
 }
 
 /// Sets a condition of a pod; the time moves when its status does.
-fn set_condition(pod: &mut Value, kind: &str, rest: Value, now: &str) {
+fn set_condition(pod: &mut Value, kind: &str, rest: &Value, now: &str) {
     let Some(status) = object_in(pod, "status") else { return };
     let mut conditions = status["conditions"].as_array().cloned().unwrap_or_default();
     let mut condition = json!({"type": kind, "lastProbeTime": null, "lastTransitionTime": now});
@@ -183,7 +183,7 @@ fn evict(namespace: &str, name: &str, eviction: &Value, context: &Context<'_>) -
     set_condition(
         &mut marked,
         "DisruptionTarget",
-        json!({"status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}),
+        &json!({"status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}),
         &time(context),
     );
     writes.push(Write::Update(pods(), marked));
