@@ -242,13 +242,7 @@ impl Strategy {
         set_meta(new, "generation", old["metadata"]["generation"].clone());
         set_meta(new, "selfLink", Value::Null);
         match context.subresource {
-<<<<<<< HEAD
-            "" if context.resource.has_status() => {
-                fill::put(new, "status", old["status"].clone());
-            }
-=======
             "" if context.resource.has_status() => fill::put(new, "status", old["status"].clone()),
->>>>>>> main
             "status" if context.resource.is_custom() => {
                 let (status, managed) = (fill::take(new, "status"), new["metadata"]["managedFields"].take());
                 new.clone_from(old);

@@ -126,11 +126,7 @@ fn common(container: &At<'_, '_>, role: Role, volumes: &BTreeSet<&str>, errors: 
         resources(&container.get("resources"), errors);
     }
     let security = container.get("securityContext");
-<<<<<<< HEAD
-    if security.get("privileged").is_true() && security.get("allowPrivilegeEscalation").value() == false {
-=======
     if security.get("privileged").is_true() && *security.get("allowPrivilegeEscalation").value() == false {
->>>>>>> main
         security.invalid(errors, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true");
     }
 }

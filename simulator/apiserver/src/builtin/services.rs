@@ -108,15 +108,8 @@ fn keep_allocated(spec: &mut Value, old: &Value) {
         }
     }
     let chosen = spec["clusterIP"].as_str().is_some_and(|ip| !ip.is_empty());
-<<<<<<< HEAD
-    if chosen
-        && spec["clusterIP"] != old["clusterIP"]
-        && (is_empty(&spec["clusterIPs"]) || spec["clusterIPs"] == old["clusterIPs"])
-    {
-=======
     let list_follows = is_empty(&spec["clusterIPs"]) || spec["clusterIPs"] == old["clusterIPs"];
     if chosen && spec["clusterIP"] != old["clusterIP"] && list_follows {
->>>>>>> main
         let ip = spec["clusterIP"].clone();
         put(spec, "clusterIPs", json!([ip]));
     }
@@ -249,11 +242,7 @@ fn cluster_ip_fields(spec: &At<'_, '_>, old: &Value, errors: &mut Errors) {
     if spec.get("type").text() == "ExternalName" {
         let leaving = has_cluster_ip(kind(old));
         for (place, changed) in [(&ip, ip.value() != &old["clusterIP"]), (&ips, ips.value() != &old["clusterIPs"])] {
-<<<<<<< HEAD
-            if !place.is_empty() && (!leaving || changed) {
-=======
             if !place.is_empty() && (changed || !leaving) {
->>>>>>> main
                 place.forbidden(errors, "may not be set for ExternalName services");
             }
         }
