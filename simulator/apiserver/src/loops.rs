@@ -8,18 +8,33 @@
 use jiff::Timestamp;
 
 use crate::control_plane::View;
-use crate::request::{Request, Response};
+use crate::request::{Request, Response, User};
 use crate::watch::LogEntry;
 
 pub mod claim_binder;
 pub mod definitions;
+pub mod endpoint_slices;
+pub mod endpoints;
+mod events;
 pub mod garbage_collector;
 pub mod mailbox;
 pub mod namespace;
 pub mod node;
 pub mod protection;
 pub mod resource_quota;
+pub mod service_accounts;
+mod service_pods;
 pub mod stateful_set;
+
+/// `User-Agent` of upstream's control loops, and so their field manager.
+const AGENT: &str = "kube-controller-manager";
+
+/// The service account as which one of upstream's control loops acts.
+fn controller_user(name: &str) -> User {
+    let mut user = User::service_account("kube-system", name);
+    user.groups.push("system:masters".to_owned());
+    user
+}
 
 /// One control loop. Implementations are plain data: cloning one forks it.
 pub trait ControlLoop: Send + Sync {
@@ -91,6 +106,9 @@ pub fn standard() -> Vec<Box<dyn ControlLoop>> {
         Box::new(claim_binder::ClaimBinder::default()),
         Box::new(protection::Protection::default()),
         Box::new(resource_quota::ResourceQuotas::default()),
+        Box::new(service_accounts::ServiceAccounts::default()),
+        Box::new(endpoints::Endpoints::default()),
+        Box::new(endpoint_slices::EndpointSlices::default()),
     ]
 }
 

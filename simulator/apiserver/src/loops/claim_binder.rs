@@ -184,7 +184,11 @@ impl<'a> Pass<'a> {
         let volume = self.view.get(&volumes(), "", name);
         if !is_pending(claim) {
             return match volume {
-                Some(volume) if volume["spec"]["claimRef"].is_null() || is_bound_to(volume, claim) => {
+                // A reference without uid is not enough for a claim that was bound before.
+                Some(volume)
+                    if volume["spec"]["claimRef"].is_null()
+                        || (refers_to(volume, claim) && volume["spec"]["claimRef"]["uid"] == claim.uid()) =>
+                {
                     bind(volume, claim)
                 }
                 Some(_) => self.lost(
@@ -324,7 +328,7 @@ impl<'a> Pass<'a> {
         if claim["status"]["phase"] == "Lost" {
             return Vec::new();
         }
-        let status = json!({"status": {"phase": "Lost", "capacity": null}});
+        let status = json!({"status": {"phase": "Lost", "accessModes": null, "capacity": null}});
         let mut requests = vec![patch(claim, "persistentvolumeclaims", "status", status)];
         requests.extend(self.event(claim, "Warning", reason, message));
         requests
@@ -395,17 +399,26 @@ impl<'a> Pass<'a> {
         if volume["spec"]["persistentVolumeReclaimPolicy"] != "Delete" || volume.is_deleting() {
             return Vec::new();
         }
-        if volume.annotation(PROVISIONED_BY) == Some(STAND_IN_PROVISIONER) {
+        // Most drivers delete for themselves, outside of the cluster's control loops.
+        let source = &volume["spec"];
+        let is_external = volume.annotation(PROVISIONED_BY).is_some() || !source["csi"].is_null();
+        let path = source["hostPath"]["path"].as_str();
+        let deletes = volume.annotation(PROVISIONED_BY) == Some(STAND_IN_PROVISIONER)
+            || path.and_then(|path| path.strip_prefix("/tmp/")).is_some_and(|rest| !rest.is_empty());
+        if deletes {
             let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": volume.uid()}});
             return vec![request(Verb::Delete, "v1", "persistentvolumes", "", volume.name()).json(options)];
         }
-        if volume.annotation(PROVISIONED_BY).is_some() || phase == "Failed" {
-            // An external provisioner's to delete; or it has failed, and stays so.
+        if is_external || phase == "Failed" {
             return Vec::new();
         }
-        let message = "error getting deleter volume plugin for volume \"".to_owned()
-            + volume.name()
-            + "\": no deletable volume plugin matched";
+        let message = match path {
+            Some(path) => format!("host_path deleter only supports /tmp/.+ but received provided {path}"),
+            None => format!(
+                "error getting deleter volume plugin for volume \"{}\": no deletable volume plugin matched",
+                volume.name()
+            ),
+        };
         let mut requests = self.phase(volume, "Failed", &message);
         requests.extend(self.event(volume, "Warning", "VolumeFailedDelete", &message));
         requests

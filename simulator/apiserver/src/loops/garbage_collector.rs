@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
-use imbl::{OrdMap, OrdSet};
+use imbl::{OrdMap, OrdSet, Vector};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::events::Event;
 use super::mailbox::Mailbox;
 use super::{ControlLoop, Work};
 use crate::control_plane::View;
@@ -30,11 +31,19 @@ pub struct GarbageCollector {
     mailbox: Mailbox<Item>,
     /// Who names which owner, by the owner's uid.
     dependents: OrdMap<Arc<str>, OrdSet<Key>>,
+    /// Owners whose deletion was seen: absent, also when their kind is not served any more.
+    deleted: Vector<Coordinates>,
     /// The item at work, for [`ControlLoop::done`].
     current: Option<Item>,
 }
 
 type Key = (GroupResource, Arc<str>, Arc<str>);
+
+/// An owner as references name it: apiVersion, kind, namespace, name, uid.
+type Coordinates = [Arc<str>; 5];
+
+/// Deleted owners that are remembered (size of upstream's absent-owner cache).
+const DELETED_MAX: usize = 500;
 
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Item {
@@ -50,6 +59,9 @@ enum Owner {
     /// Live, but being deleted in the foreground: it waits for its dependents.
     Waiting,
     Absent,
+    /// Namespaced, named by a cluster-scoped object: upstream cannot tell where to look, and leaves
+    /// the object alone.
+    Nowhere,
 }
 
 /// The owner's kind is not served.
@@ -77,6 +89,25 @@ impl GarbageCollector {
         keys.filter_map(|key| Some((key.clone(), view.get(&key.0, &key.1, &key.2)?))).collect()
     }
 
+    fn remember_deleted(&mut self, owner: &Object) {
+        let fields = [owner.api_version(), owner.kind(), owner.namespace(), owner.name(), owner.uid()];
+        self.deleted.push_back(fields.map(Into::into));
+        if self.deleted.len() > DELETED_MAX {
+            self.deleted.pop_front();
+        }
+    }
+
+    fn was_deleted(&self, owner: &Value, dependent: &Object) -> bool {
+        let is = |field: &str, text: &str| owner[field] == text;
+        self.deleted.iter().any(|[api_version, kind, namespace, name, uid]| {
+            is("uid", uid)
+                && is("name", name)
+                && is("kind", kind)
+                && is("apiVersion", api_version)
+                && (namespace.is_empty() || &**namespace == dependent.namespace())
+        })
+    }
+
     fn collect(&mut self, key: &Key, view: &View<'_>, now: Timestamp) -> Vec<Request> {
         let Some(object) = view.get(&key.0, &key.1, &key.2) else { return Vec::new() };
         let Some(resource) = view.by_resource(&key.0) else { return Vec::new() };
@@ -92,11 +123,16 @@ impl GarbageCollector {
         for owner in object.owner_references() {
             match judge(owner, object, resource, view) {
                 Ok(Owner::Solid) => solid += 1,
+                Ok(Owner::Nowhere) => {
+                    requests.extend(elsewhere(owner, object, resource, view, now));
+                    return requests;
+                }
                 Ok(Owner::Waiting) => waiting.push(owner),
                 Ok(Owner::Absent) => {
                     requests.extend(elsewhere(owner, object, resource, view, now));
                     absent.push(owner);
                 }
+                Err(UnknownKind) if self.was_deleted(owner, object) => absent.push(owner),
                 Err(UnknownKind) => {
                     self.mailbox.add(Item::Collect(key.clone()), now + UNKNOWN_KIND_RETRY);
                     return Vec::new();
@@ -186,8 +222,11 @@ impl ControlLoop for GarbageCollector {
             self.link(previous, &key, false);
         }
         if entry.kind == LogKind::Deleted {
-            for dependent in self.dependents.get(object.uid()).cloned().into_iter().flatten() {
-                self.mailbox.add(Item::Collect(dependent), now);
+            if let Some(dependents) = self.dependents.get(object.uid()).cloned() {
+                self.remember_deleted(object);
+                for dependent in dependents {
+                    self.mailbox.add(Item::Collect(dependent), now);
+                }
             }
         } else {
             self.link(object, &key, true);
@@ -250,9 +289,7 @@ fn owner_resource<'a>(owner: &Value, view: &'a View<'_>) -> Option<&'a Resource>
 fn judge(owner: &Value, object: &Object, resource: &Resource, view: &View<'_>) -> Result<Owner, UnknownKind> {
     let kind = owner_resource(owner, view).ok_or(UnknownKind)?;
     if kind.namespaced && !resource.namespaced {
-        // A cluster-scoped object that names a namespaced owner: upstream cannot tell where to look,
-        // and leaves it alone.
-        return Ok(Owner::Solid);
+        return Ok(Owner::Nowhere);
     }
     let namespace = if kind.namespaced { object.namespace() } else { "" };
     let live = view.get(&kind.group_resource, namespace, owner["name"].as_str().unwrap_or_default());
@@ -272,39 +309,33 @@ fn elsewhere(owner: &Value, object: &Object, resource: &Resource, view: &View<'_
         .store()
         .list(&kind.group_resource, "")
         .any(|live| live.uid() == uid && live.namespace() != object.namespace());
-    if !lives_elsewhere || object.namespace().is_empty() {
+    if !lives_elsewhere {
         return None;
     }
     let namespace = object.namespace();
-    let text = |field: &str| owner[field].as_str().unwrap_or_default().to_owned();
+    let text = |field: &str| owner[field].as_str().unwrap_or_default();
     let message = format!(
         "ownerRef [{}/{}, namespace: {namespace}, name: {}, uid: {uid}] does not exist in namespace \"{namespace}\"",
         text("apiVersion"),
         text("kind"),
         text("name"),
     );
-    let time = format!("{now:.0}");
-    let event = json!({
-        "apiVersion": "v1", "kind": "Event",
-        "metadata": {"generateName": format!("{}.", object.name()), "namespace": namespace},
-        "involvedObject": {
-            "apiVersion": resource.api_version(), "kind": &*resource.kind.kind, "name": object.name(),
-            "namespace": namespace, "uid": object.uid(),
-        },
-        "reason": "OwnerRefInvalidNamespace", "message": message, "type": "Warning", "count": 1,
-        "firstTimestamp": time, "lastTimestamp": time,
-        "source": {"component": "garbage-collector-controller"}, "reportingComponent": "garbage-collector-controller",
-        "reportingInstance": "",
-    });
-    Some(Request::new(Verb::Create, user(), "v1", "events", namespace, "").agent(AGENT).json(event))
+    let api_version = resource.api_version();
+    let event = Event {
+        component: "garbage-collector-controller",
+        user: user(),
+        object,
+        kind: (&api_version, &resource.kind.kind),
+        type_: "Warning",
+        reason: "OwnerRefInvalidNamespace",
+        message: &message,
+    };
+    // Upstream tells once, when the reference comes into its graph.
+    (!event.is_recorded(view)).then(|| event.record(view, now))
 }
 
-const AGENT: &str = "kube-controller-manager";
-
 fn user() -> User {
-    let mut user = User::service_account("kube-system", "generic-garbage-collector");
-    user.groups.push("system:masters".to_owned());
-    user
+    super::controller_user("generic-garbage-collector")
 }
 
 fn request(verb: Verb, object: &Object, resource: &Resource) -> Request {
@@ -316,7 +347,7 @@ fn request(verb: Verb, object: &Object, resource: &Resource) -> Request {
         object.namespace(),
         object.name(),
     )
-    .agent(AGENT)
+    .agent(super::AGENT)
 }
 
 fn delete(object: &Object, resource: &Resource, policy: &str) -> Request {

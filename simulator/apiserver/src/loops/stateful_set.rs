@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::events::Event;
 use super::mailbox::Mailbox;
 use super::{ControlLoop, Work};
 use crate::control_plane::View;
 use crate::object::{Object, ObjectExt};
-use crate::request::{Request, Response, User, Verb};
+use crate::request::{Request, Response, Verb};
 use crate::resource::GroupResource;
 use crate::selector::LabelSelector;
 use crate::watch::LogEntry;
@@ -44,6 +45,8 @@ struct Pass<'a> {
     view: &'a View<'a>,
     now: Timestamp,
     requests: Vec<Request>,
+    /// Names of revisions that were found taken (`status.collisionCount`).
+    collisions: i64,
     /// Look again at this time although nothing may have changed (`minReadySeconds`).
     again: Option<Timestamp>,
 }
@@ -81,7 +84,8 @@ impl ControlLoop for StatefulSets {
         let item = format!("statefulset {}/{}", key.0, key.1);
         let failure = self.failed.remove(&key);
         let Some(set) = view.get(&sets(), &key.0, &key.1) else { return Work { item, ..Work::default() } };
-        let mut pass = Pass { set, view, now, requests: Vec::new(), again: None };
+        let collisions = set["status"]["collisionCount"].as_i64().unwrap_or_default();
+        let mut pass = Pass { set, view, now, requests: Vec::new(), collisions, again: None };
         self.telling = failure.is_some();
         match &failure {
             Some(failure) => pass.tell(failure),
@@ -172,12 +176,9 @@ fn controller_of(set: &Object) -> Value {
     })
 }
 
-const AGENT: &str = "kube-controller-manager";
-
 fn request(verb: Verb, api_version: &str, resource: &str, namespace: &str, name: &str) -> Request {
-    let mut user = User::service_account("kube-system", "statefulset-controller");
-    user.groups.push("system:masters".to_owned());
-    Request::new(verb, user, api_version, resource, namespace, name).agent(AGENT)
+    let user = super::controller_user("statefulset-controller");
+    Request::new(verb, user, api_version, resource, namespace, name).agent(super::AGENT)
 }
 
 /// Number of replicas wanted.
@@ -197,21 +198,16 @@ impl Pass<'_> {
 
     /// Records what was done, as upstream's event recorder does.
     fn event(&mut self, type_: &str, reason: &str, message: String) {
-        let time = format!("{:.0}", self.now);
-        let event = json!({
-            "apiVersion": "v1", "kind": "Event",
-            "metadata": {"generateName": format!("{}.", self.set.name()), "namespace": self.namespace()},
-            "involvedObject": {
-                "apiVersion": "apps/v1", "kind": "StatefulSet", "name": self.set.name(), "namespace": self.namespace(),
-                "uid": self.set.uid(), "resourceVersion": self.set.resource_version(),
-            },
-            "type": type_, "reason": reason, "message": message, "count": 1,
-            "firstTimestamp": time, "lastTimestamp": time,
-            "source": {"component": "statefulset-controller"}, "reportingComponent": "statefulset-controller",
-            "reportingInstance": "",
-        });
-        let namespace = self.namespace().to_owned();
-        self.requests.push(request(Verb::Create, "v1", "events", &namespace, "").json(event));
+        let event = Event {
+            component: "statefulset-controller",
+            user: super::controller_user("statefulset-controller"),
+            object: self.set,
+            kind: ("apps/v1", "StatefulSet"),
+            type_,
+            reason,
+            message: &message,
+        };
+        self.requests.push(event.record(self.view, self.now));
     }
 
     fn look_again(&mut self, at: Timestamp) {

@@ -32,7 +32,7 @@ impl Pass<'_> {
                     let (pod, set) = (format!("{}-{ordinal}", self.set.name()), self.set.name());
                     let message =
                         format!("Create Pod {pod} in StatefulSet {set} failed error: pvc {name} is being deleted");
-                    self.event_again(&message);
+                    self.event("Warning", "FailedCreate", message);
                     return false;
                 }
                 Some(_) => {}

@@ -3,13 +3,10 @@
 //! A pass stops at the first request that is refused; the next one tells it, and the one after that
 //! tries again. Sentences: `pkg/controller/statefulset/stateful_pod_control.go`.
 
-use serde_json::json;
-
-use super::{Pass, request};
+use super::Pass;
 use crate::loops::Work;
 use crate::object::ObjectExt;
 use crate::request::{Body, Request, Response, Verb};
-use crate::resource::GroupResource;
 
 /// A claim or pod that was refused.
 #[derive(Clone, Debug)]
@@ -55,27 +52,15 @@ impl Pass<'_> {
         if let Some(message) = message {
             let mut why = message.clone();
             if let Some(claim) = claim {
-                self.event_again(&format!(
-                    "Create Claim {claim} for Pod {pod} in StatefulSet {set} failed error: {message}"
-                ));
+                self.event(
+                    "Warning",
+                    "FailedCreate",
+                    format!("Create Claim {claim} for Pod {pod} in StatefulSet {set} failed error: {message}"),
+                );
                 why = format!("failed to create PVC {claim}: {message}");
             }
-            self.event_again(&format!("Create Pod {pod} in StatefulSet {set} failed error: {why}"));
+            self.event("Warning", "FailedCreate", format!("Create Pod {pod} in StatefulSet {set} failed error: {why}"));
         }
         self.update_status(&pods, &current, &update);
-    }
-
-    /// Records a failure, or counts it when the same one was recorded before.
-    pub(super) fn event_again(&mut self, message: &str) {
-        let events = GroupResource::new("", "events");
-        let uid = self.set.uid();
-        let same = self.view.store().list(&events, self.set.namespace()).find(|event| {
-            event["involvedObject"]["uid"] == uid && event["reason"] == "FailedCreate" && event["message"] == message
-        });
-        let Some(event) = same else { return self.event("Warning", "FailedCreate", message.to_owned()) };
-        let count = event["count"].as_i64().unwrap_or(1) + 1;
-        let patch = json!({"count": count, "lastTimestamp": format!("{:.0}", self.now)});
-        let namespace = self.set.namespace();
-        self.requests.push(request(Verb::Patch, "v1", "events", namespace, event.name()).merge_patch(patch));
     }
 }

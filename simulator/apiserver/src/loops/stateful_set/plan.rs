@@ -230,7 +230,7 @@ impl<'a> Pass<'a> {
             "updatedReplicas": updated,
             "currentRevision": current_name,
             "updateRevision": update.name,
-            "collisionCount": set["status"]["collisionCount"].as_i64().unwrap_or_default(),
+            "collisionCount": self.collisions,
         });
         // Go leaves out zero counts; so does the comparison with what is stored.
         if let Some(status) = status.as_object_mut() {

@@ -93,14 +93,13 @@ impl Pass<'_> {
     fn new_revision(&mut self, data: &Value, number: i64) -> Revision {
         let set = self.set;
         let resource = GroupResource::new("apps", "controllerrevisions");
-        let mut collisions = set["status"]["collisionCount"].as_i64().unwrap_or_default();
-        // A name that is taken by other data moves on to the next one.
-        let (name, suffix) = loop {
-            let suffix = hash(data, collisions);
-            let name = format!("{}-{suffix}", set.name());
+        // The label keeps the hash from before any collision; a name that is taken by other data moves on.
+        let suffix = hash(data, self.collisions);
+        let name = loop {
+            let name = format!("{}-{}", set.name(), hash(data, self.collisions));
             match self.view.get(&resource, set.namespace(), &name) {
-                Some(taken) if taken["data"] != *data => collisions += 1,
-                _ => break (name, suffix),
+                Some(taken) if taken["data"] != *data => self.collisions += 1,
+                _ => break name,
             }
         };
         if set.is_deleting() {
