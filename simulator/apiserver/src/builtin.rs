@@ -81,6 +81,8 @@ pub struct Context<'a> {
     pub now: Timestamp,
     /// Addresses and ports of Services.
     pub network: &'a Network,
+    /// Does a patch change the object, and so write its JSON anew?
+    pub is_patch: bool,
 }
 
 /// The ranges that Services draw from.

@@ -59,6 +59,10 @@ fn validate_endpoints(endpoints: &Value, errors: &mut Errors) {
             if !hostname.is_empty() {
                 hostname.all(errors, names::label(hostname.text()));
             }
+            let node = address.get("nodeName");
+            if !node.is_absent() {
+                node.all(errors, names::subdomain(node.text()));
+            }
         }
         let ports = subset.get("ports");
         let several = ports.items().count() > 1;

@@ -12,6 +12,8 @@ use super::workload_rules::{
     Counts, count_or_percent, replica_counts, scaled, selector, template_labels, template_runs_always,
 };
 use super::{OnUpdate, Status, Strategy, claims, go, pod_defaults, pod_spec};
+use crate::error::{ApiError, FieldError};
+use crate::object::ObjectExt;
 
 pub(super) static STATEFUL_SETS: Strategy = Strategy {
     name: NameRule::Label,
@@ -33,15 +35,16 @@ pub(super) static CONTROLLER_REVISIONS: Strategy = Strategy {
         }
         root.get("revision").non_negative(errors);
     },
-    validate_update: |new, old, errors| {
-        let data = At::root(new);
-        let data = data.get("data");
-        // Upstream compares decoded extensions together with the revision they came from, so that a
-        // changed revision is reported as changed data.
-        if new["data"] != old["data"] || new["revision"] != old["revision"] {
-            data.invalid(errors, "field is immutable");
+    prepare_for_update: |new, old, context| {
+        // Upstream compares data byte by byte, and a patch writes them anew: whatever it changes, the
+        // data are reported as changed too.
+        if context.is_patch && new["data"] == old["data"] && new["revision"] != old["revision"] {
+            let error = FieldError::invalid("data", &new["data"], "field is immutable");
+            return Err(ApiError::invalid("apps", "ControllerRevision", new.name(), &[error]));
         }
+        Ok(())
     },
+    validate_update: |new, old, errors| At::root(new).get("data").immutable(errors, &old["data"]),
     on_update: OnUpdate::ChangesThenWhole,
     ..Strategy::PLAIN
 };

@@ -125,6 +125,7 @@ impl State {
             draws: &mut self.draws,
             now,
             network: &self.network,
+            is_patch: false,
         }
     }
 }

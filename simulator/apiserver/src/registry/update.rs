@@ -151,6 +151,7 @@ pub(crate) fn mutated(
     keep_system_fields(new, &live);
     decode::match_namespace(&resource, &scope.namespace, new)?;
     let mut context = state.strategy_context(&resource, &scope.subresource, now);
+    context.is_patch = !matches!(*how, How::Put(_));
     strategy.prepare_for_update(new, &live, &mut context)?;
     decode::canonical(&resource, new)?;
     let mut errors = strategy.validate_update(new, &live, &context);

@@ -72,10 +72,11 @@ impl Pass<'_> {
             (Some(equal), Some(last)) if equal.name() == last.name() => as_revision(equal),
             (Some(equal), _) => {
                 // The template went back to an earlier one: that revision becomes the newest.
-                let patch = json!({"revision": next});
+                let mut renumbered = (**equal).clone();
+                renumbered["revision"] = next.into();
                 self.requests.push(
-                    request(Verb::Patch, "apps/v1", "controllerrevisions", set.namespace(), equal.name())
-                        .merge_patch(patch),
+                    request(Verb::Update, "apps/v1", "controllerrevisions", set.namespace(), equal.name())
+                        .json(renumbered),
                 );
                 as_revision(equal)
             }
