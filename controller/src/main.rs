@@ -17,7 +17,6 @@ struct Arguments {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one, for as long as the program starts")]
 enum Command {
     /// Run the controller, in a cluster or by a kubeconfig
     Run(Box<RunArguments>),

@@ -1,4 +1,4 @@
-//! A scenario as values. Reading it is [`super::read`]; running it is [`super::run`].
+//! A scenario as values. Reading it is [`mod@super::read`]; running it is [`mod@super::run`].
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
