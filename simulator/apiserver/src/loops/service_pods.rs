@@ -189,3 +189,55 @@ impl TriggerTimes {
         self.seen.remove(key);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn pod(containers: Value, ready_since: &str) -> Object {
+        Arc::new(json!({
+            "metadata": {"name": "db-0"},
+            "spec": {
+                "containers": containers,
+                "initContainers": [
+                    {"name": "proxy", "restartPolicy": "Always", "ports": [{"name": "admin", "containerPort": 9901, "protocol": "TCP"}]},
+                    {"name": "setup", "ports": [{"name": "once", "containerPort": 1, "protocol": "TCP"}]},
+                ],
+            },
+            "status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": ready_since}]},
+        }))
+    }
+
+    #[test]
+    fn a_port_leads_to_a_number_or_to_a_named_port_of_a_container_or_sidecar() {
+        let ports = json!([{"name": "sql", "containerPort": 6432, "protocol": "TCP"}]);
+        let pod = pod(json!([{"name": "db", "ports": ports}]), "2026-01-01T00:00:00Z");
+        for (port, number) in [
+            (json!({"port": 5432, "protocol": "TCP"}), Some(5432)),
+            (json!({"port": 5432, "protocol": "TCP", "targetPort": 6000}), Some(6000)),
+            (json!({"port": 5432, "protocol": "TCP", "targetPort": "sql"}), Some(6432)),
+            (json!({"port": 5432, "protocol": "UDP", "targetPort": "sql"}), None),
+            (json!({"port": 5432, "protocol": "TCP", "targetPort": "admin"}), Some(9901)),
+            (json!({"port": 5432, "protocol": "TCP", "targetPort": "once"}), None),
+        ] {
+            assert_eq!(target_port(&port, &pod), number, "{port}");
+        }
+    }
+
+    #[test]
+    fn a_trigger_is_the_earliest_change_not_seen_before() {
+        let service: Object = Arc::new(
+            json!({"metadata": {"name": "db", "namespace": "a", "creationTimestamp": "2026-01-01T00:00:05Z"}}),
+        );
+        let (early, late) = (pod(json!([]), "2026-01-01T00:00:01Z"), pod(json!([]), "2026-01-01T00:00:09Z"));
+        let mut triggers = TriggerTimes::default();
+        let first = triggers.next(&service, &[&early]);
+        assert_eq!(first.as_deref(), Some("2026-01-01T00:00:05Z"), "the Service is new");
+        assert_eq!(triggers.next(&service, &[&early]), None);
+        assert_eq!(triggers.next(&service, &[&late]).as_deref(), Some("2026-01-01T00:00:09Z"));
+        assert_eq!(triggers.next(&service, &[]), None);
+        assert_eq!(triggers.next(&service, &[&early]).as_deref(), Some("2026-01-01T00:00:01Z"), "it was away");
+    }
+}
