@@ -77,13 +77,7 @@ impl ControlLoop for EndpointSlices {
             ("", "nodes") if entry.kind == LogKind::Added => {
                 for pod in view.store().list(&GroupResource::new("", "pods"), "") {
                     if pod["spec"]["nodeName"] == object.name() {
-                        let as_if_changed = LogEntry {
-                            resource: GroupResource::new("", "pods"),
-                            object: pod.clone(),
-                            previous: None,
-                            ..entry.clone()
-                        };
-                        service_pods::enqueue(&mut self.mailbox, &as_if_changed, view, now);
+                        service_pods::enqueue_selecting(&mut self.mailbox, &[pod], view, now);
                     }
                 }
             }
@@ -281,8 +275,7 @@ impl Pass<'_> {
         let (ours, strangers): (Vec<&Object>, Vec<&Object>) = self.existing(view).into_iter().partition(is_owned);
         let (mut contents, mut spare) = (Vec::new(), Vec::new());
         for slice in ours {
-            let key = json!(slice["ports"].as_array().cloned().unwrap_or_default()).to_string();
-            match wanted.get_mut(&key) {
+            match wanted.get_mut(&ports_of(slice)) {
                 Some((ports, endpoints)) => contents.push((slice, ports.clone(), keep(slice, endpoints))),
                 None => spare.push(slice),
             }
@@ -291,7 +284,7 @@ impl Pass<'_> {
         for (key, (ports, mut rest)) in wanted {
             let mut is_there = false;
             for (slice, _, kept) in &mut contents {
-                if json!(slice["ports"].as_array().cloned().unwrap_or_default()).to_string() == key {
+                if ports_of(slice) == key {
                     is_there = true;
                     let room = SLICE_ENDPOINTS_MAX.saturating_sub(kept.len()).min(rest.len());
                     kept.extend(rest.drain(..room));
@@ -376,6 +369,11 @@ impl Pass<'_> {
             annotations.extend(self.trigger.clone().map(|time| (TRIGGER_TIME.to_owned(), time.into())));
         }
     }
+}
+
+/// The key of [`Wanted`] under which a slice lies.
+fn ports_of(slice: &Object) -> String {
+    slice["ports"].as_array().map_or_else(|| "[]".to_owned(), |ports| json!(ports).to_string())
 }
 
 /// Endpoints of a slice that are still wanted, as they are wanted now, in the slice's order; they are

@@ -167,6 +167,14 @@ struct Offer {
     ports: Vec<Value>,
 }
 
+/// The addresses that offer the same ports.
+#[derive(Default)]
+struct Subset {
+    ports: Vec<Value>,
+    ready: Vec<Value>,
+    not_ready: Vec<Value>,
+}
+
 /// One subset for each set of ports, addresses in order (`RepackSubsets`).
 fn subsets(service: &Object, pods: &[&Object]) -> Vec<Value> {
     let publish_all = publishes_not_ready(service);
@@ -185,21 +193,18 @@ fn subsets(service: &Object, pods: &[&Object]) -> Vec<Value> {
         }
         offers.insert((ip, pod.uid()), Offer { address, is_ready: publish_all || is_ready(pod), ports });
     }
-    let mut by_ports: BTreeMap<String, (Vec<Value>, Vec<Value>, Vec<Value>)> = BTreeMap::new();
-    for offer in offers.into_values() {
-        let group =
-            by_ports.entry(json!(offer.ports).to_string()).or_insert_with(|| (offer.ports, Vec::new(), Vec::new()));
-        if offer.is_ready { group.1.push(offer.address) } else { group.2.push(offer.address) }
+    let mut by_ports: BTreeMap<String, Subset> = BTreeMap::new();
+    for Offer { address, is_ready, ports } in offers.into_values() {
+        let subset = by_ports.entry(json!(ports).to_string()).or_default();
+        subset.ports = ports;
+        if is_ready { subset.ready.push(address) } else { subset.not_ready.push(address) }
     }
     by_ports
         .into_values()
-        .map(|(ports, ready, not_ready)| {
+        .map(|Subset { ports, ready, not_ready }| {
             let fields = [("addresses", ready), ("notReadyAddresses", not_ready), ("ports", ports)];
-            fields
-                .into_iter()
-                .filter(|(_, list)| !list.is_empty())
-                .map(|(field, list)| (field.to_owned(), Value::from(list)))
-                .collect()
+            let given = fields.into_iter().filter(|(_, list)| !list.is_empty());
+            given.map(|(field, list)| (field.to_owned(), Value::from(list))).collect()
         })
         .collect()
 }

@@ -136,15 +136,21 @@ pub(super) fn enqueue(mailbox: &mut Mailbox<Key>, entry: &LogEntry, view: &View<
     }
     match &*entry.resource.resource {
         "services" => mailbox.add((object.namespace().to_owned(), object.name().to_owned()), now),
-        "pods" => {
-            let states = [Some(object), entry.previous.as_ref()];
-            for service in view.store().list(&services(), object.namespace()) {
-                if states.iter().flatten().any(|pod| selects(service, pod)) {
-                    mailbox.add((service.namespace().to_owned(), service.name().to_owned()), now);
-                }
-            }
-        }
+        "pods" => match &entry.previous {
+            Some(previous) => enqueue_selecting(mailbox, &[object, previous], view, now),
+            None => enqueue_selecting(mailbox, &[object], view, now),
+        },
         _ => {}
+    }
+}
+
+/// Puts the Services that select one of these states of a pod into a mailbox.
+pub(super) fn enqueue_selecting(mailbox: &mut Mailbox<Key>, states: &[&Object], view: &View<'_>, now: Timestamp) {
+    let namespace = states.first().map_or("", |pod| pod.namespace());
+    for service in view.store().list(&services(), namespace) {
+        if states.iter().any(|pod| selects(service, pod)) {
+            mailbox.add((service.namespace().to_owned(), service.name().to_owned()), now);
+        }
     }
 }
 
