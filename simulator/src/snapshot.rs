@@ -11,7 +11,7 @@ use crate::oracles::{title, uids_in};
 
 /// What stands at the top of each snapshot: everything that the marks hide.
 pub const HIDDEN: &str = "\
-# uids read `uid(KIND NAME)`, uids of objects that are gone `uid(gone N)`, other generated ids `id(N)`;
+# uids read `uid(KIND NAMESPACE/NAME)`, uids of objects that are gone `uid(gone N)`, other generated ids `id(N)`;
 # generated names read `PREFIX(N)`, times `(time)`, addresses `(ip N)`, node ports `(port N)`, containers `(container N)`.
 # digests `(digest N)`. Hidden: resourceVersions; metadata.managedFields but for their managers; Leases; the
 # restore tool's labels (which of two equal objects it made is chance).
@@ -104,7 +104,7 @@ impl Marks {
         let mut uids = BTreeMap::new();
         for resource in store.resources() {
             for object in store.list(resource, "") {
-                uids.insert(object.uid().to_owned(), format!("uid({} {})", object.kind(), object.name()));
+                uids.insert(object.uid().to_owned(), format!("uid({})", title(object)));
                 gone.remove(object.uid());
             }
         }

@@ -71,7 +71,7 @@ impl Scene<'_> {
                 Some(_) => Ok(()),
                 None => Err(Miss::new("", "", format!("never happened: {seen}"))),
             },
-            Expectation::Guest { pod, look } => self.guest(pod, look),
+            Expectation::Guest { pod, labels, look } => self.guest(pod, labels, look),
             Expectation::SameUid { target, since } => self.same_uid(target, since),
             Expectation::Alarm(_) => Ok(()),
         }
@@ -187,8 +187,13 @@ impl Scene<'_> {
         })
     }
 
-    fn guest(&self, pod: &str, look: &GuestLook) -> Result<(), Miss> {
-        let pods = self.select(&Target { kind: "Pod".to_owned(), name: Some(pod.to_owned()), ..Target::default() })?;
+    fn guest(&self, pod: &str, labels: &BTreeMap<String, String>, look: &GuestLook) -> Result<(), Miss> {
+        let pods = self.select(&Target {
+            kind: "Pod".to_owned(),
+            name: Some(pod.to_owned()),
+            labels: labels.clone(),
+            ..Target::default()
+        })?;
         if pods.is_empty() {
             return Err(Miss::new(format!("Pod {pod}"), "", "does not exist"));
         }

@@ -181,6 +181,8 @@ pub enum Expectation {
     Guest {
         /// The pod's name; `*` as a glob.
         pod: String,
+        /// Labels that the pod has.
+        labels: BTreeMap<String, String>,
         /// What to look at.
         look: GuestLook,
     },
@@ -407,10 +409,10 @@ impl Check {
             Expectation::Count { target, is } => format!("count {target} is {is}"),
             Expectation::Never(seen) => format!("never {seen}"),
             Expectation::Ever(seen) => format!("ever {seen}"),
-            Expectation::Guest { pod, look: GuestLook::Configured(times) } => {
+            Expectation::Guest { pod, look: GuestLook::Configured(times), .. } => {
                 format!("pod {pod} was configured {times} times")
             }
-            Expectation::Guest { pod, look: GuestLook::Notified(_) } => format!("pod {pod} was notified"),
+            Expectation::Guest { pod, look: GuestLook::Notified(_), .. } => format!("pod {pod} was notified"),
             Expectation::Alarm(oracle) => format!("alarm of oracle {oracle}"),
             Expectation::SameUid { target, since } => format!("{target} has the uid it had at step {since}"),
         }

@@ -294,15 +294,21 @@ impl Reader<'_> {
             "guest" => {
                 let mut fields = Fields::of(value, "a guest check")?;
                 let pod = text(fields.require("pod")?)?;
+                let labels = fields.read("labels", text_map)?.unwrap_or_default();
                 let configured = fields.read("configured", number)?;
                 let notified = fields.read("notified", texts)?;
                 fields.end()?;
                 let look = match (configured, notified) {
                     (Some(times), None) => GuestLook::Configured(times),
-                    (None, Some(lines)) => GuestLook::Notified(lines),
-                    _ => return Err(YamlError::at(mark, "a guest check looks at either `configured` or `notified`")),
+                    (None, Some(lines)) if !lines.is_empty() => GuestLook::Notified(lines),
+                    _ => {
+                        return Err(YamlError::at(
+                            mark,
+                            "a guest check looks at either `configured` or `notified`, and at least one notification",
+                        ));
+                    }
                 };
-                Expectation::Guest { pod, look }
+                Expectation::Guest { pod, labels, look }
             }
             "alarm" => {
                 let name = text(value)?;

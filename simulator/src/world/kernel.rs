@@ -77,11 +77,10 @@ pub fn epoch() -> Timestamp {
 /// Service or reads the cluster's certificate, and what they make would stand in every snapshot.
 const LEFT_OUT: [&str; 3] = ["serviceaccount-controller", "endpoints-controller", "endpointslice-controller"];
 
-/// Every control loop of a simulated cluster, the node stand-in included.
+/// The control loops of a simulated cluster beside those that every API server has.
 pub(super) fn loops() -> Vec<Box<dyn ControlLoop>> {
-    let mut loops = rewake_apiserver::loops::server();
-    let standard = rewake_apiserver::loops::standard();
-    loops.extend(standard.into_iter().filter(|control_loop| !LEFT_OUT.contains(&control_loop.name())));
+    let mut loops = rewake_apiserver::loops::standard();
+    loops.retain(|control_loop| !LEFT_OUT.contains(&control_loop.name()));
     loops.push(rewake_apiserver::loops::node());
     loops
 }

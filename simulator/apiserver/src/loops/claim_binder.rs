@@ -23,7 +23,6 @@ const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 const PROVISIONER_BETA: &str = "volume.beta.kubernetes.io/storage-provisioner";
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
 /// The provisioner that this control plane stands in for: classes that name it get volumes at once.
 pub const STAND_IN_PROVISIONER: &str = "provisioner.rewake.dev";
@@ -505,10 +504,4 @@ fn bind(volume: &Object, claim: &Object) -> Vec<Request> {
         requests.push(patch(claim, "persistentvolumeclaims", "status", json!({"status": wanted})));
     }
     requests
-}
-
-/// Is this class the default one?
-#[must_use]
-pub fn is_default_class(class: &Object) -> bool {
-    class.annotation(DEFAULT_CLASS) == Some("true")
 }
